@@ -154,9 +154,15 @@ func (t *term) openCluster() error {
 		Cache: t.manager.GetCache(), State: t.state, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
 		Grace: c.Nodes.Grace.D(), Constraints: t.constraints, Log: t.log, OwnsPod: func(p *corev1.Pod) bool { return t.mirror.OwnsPod(p) },
 	})
-	trainJobs, err := t.served("trainer.kubeflow.org", "TrainJob", "v1alpha1")
-	if err != nil {
-		return err
+	var suspended []string
+	for _, k := range mirror.SuspendedKinds() {
+		version, err := t.served(k.Group, k.Kind, k.Version)
+		if err != nil {
+			return err
+		}
+		if version != "" {
+			suspended = append(suspended, k.Kind)
+		}
 	}
 	podGroups, err := t.served(mirror.PodGroupGroup, "PodGroup", "v1", "v1beta1", "v1alpha3")
 	if err != nil {
@@ -164,7 +170,7 @@ func (t *term) openCluster() error {
 	}
 	events := t.manager.GetEventRecorder(leaseName)
 	t.mirror = mirror.New(mirror.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), State: t.state, Standard: c.Policy, Log: t.log, Constraints: t.constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
+		Client: t.direct, Cache: t.manager.GetCache(), State: t.state, Standard: c.Policy, Log: t.log, Constraints: t.constraints, Resources: resources, BatchJobs: true, Suspended: suspended, PodGroups: podGroups,
 		Event: func(object runtime.Object, kind, reason, message string) {
 			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
 		},

@@ -3,8 +3,9 @@
 
 // Package mirror keeps the objects that people write in Kubernetes and the daemon's
 // state in step. Training jobs, apps with a search and external workloads (batch Jobs,
-// TrainJobs and PodGroups with Fairway's label) become jobs; tenants and the scheduling
-// policy become configuration; the status of each object says what became of it.
+// TrainJobs, JobSets, RayClusters and PodGroups with Fairway's label) become jobs;
+// tenants and the scheduling policy become configuration; the status of each object says
+// what became of it.
 //
 // Reconciling is level-triggered: it compares an object with the state and does what is
 // missing, whatever happened before. A submission is idempotent by the object's UID, so

@@ -6,6 +6,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -41,7 +43,33 @@ func (p *externalWorkload) copied() client.Object { return p.DeepCopyObject().(c
 
 // isExternal reports whether a kind is one of external workloads.
 func isExternal(kind string) bool {
-	return kind == kindJob || kind == kindTrainJob || kind == kindPodGroup
+	return kind == kindJob || kind == kindPodGroup || slices.Contains(suspendable(), kind)
+}
+
+// suspendedKind is a kind of another project whose objects create no pods while their
+// spec.suspend is true.
+type suspendedKind struct {
+	schema.GroupVersionKind
+	read func(*unstructured.Unstructured) *externalWorkload
+}
+
+var suspendedKinds = []suspendedKind{{trainJobKind, trainJobWorkload}, {jobSetKind, jobSetWorkload}, {rayClusterKind, rayClusterWorkload}}
+
+// SuspendedKinds returns the kinds of other projects that Fairway can schedule.
+func SuspendedKinds() []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, k := range suspendedKinds {
+		out = append(out, k.GroupVersionKind)
+	}
+	return out
+}
+
+func suspendable() []string {
+	var out []string
+	for _, k := range suspendedKinds {
+		out = append(out, k.Kind)
+	}
+	return out
 }
 
 // externalKinds returns the kinds of external workloads that are watched.
@@ -50,9 +78,7 @@ func (m *Mirror) externalKinds() []string {
 	if m.BatchJobs {
 		out = append(out, kindJob)
 	}
-	if m.TrainJobs {
-		out = append(out, kindTrainJob)
-	}
+	out = append(out, m.Suspended...)
 	if m.PodGroups != "" {
 		out = append(out, kindPodGroup)
 	}
@@ -68,7 +94,11 @@ func (m *Mirror) externalObject(kind string) client.Object {
 		return m.podGroupObject()
 	}
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(trainJobKind)
+	for _, k := range suspendedKinds {
+		if k.Kind == kind {
+			u.SetGroupVersionKind(k.GroupVersionKind)
+		}
+	}
 	return u
 }
 
@@ -89,7 +119,11 @@ func (m *Mirror) externalOf(ctx context.Context, o client.Object) (*externalWork
 		if o.GetKind() == kindPodGroup {
 			return m.podGroupWorkload(ctx, o)
 		}
-		return trainJobWorkload(o), nil
+		for _, k := range suspendedKinds {
+			if k.Kind == o.GetKind() {
+				return k.read(o), nil
+			}
+		}
 	}
 	return nil, fmt.Errorf("%T is not an external workload", o)
 }
@@ -138,7 +172,7 @@ func batchWorkload(job *batchv1.Job) *externalWorkload {
 	return p
 }
 
-// note applies a condition that is true. Jobs and TrainJobs use the same names.
+// note applies a condition that is true, by the name that Jobs have for it.
 func (p *externalWorkload) note(condition, why string) {
 	switch condition {
 	case string(batchv1.JobComplete):

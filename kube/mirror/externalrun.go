@@ -27,7 +27,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// External runs attempts of batch Jobs, TrainJobs and PodGroups. It starts them by
+// External runs attempts of external workloads. It starts them by
 // lifting their suspension, and places them by binding their pods. The controllers of
 // those kinds create, replace and count the pods.
 type External struct {
@@ -237,7 +237,7 @@ const podIndex = "fairway-pods"
 func IndexPods(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podIndex, func(o client.Object) []string {
 		var out []string
-		for _, label := range []string{batchv1.JobNameLabel, jobSetLabel} {
+		for _, label := range []string{batchv1.JobNameLabel, jobSetLabel, rayClusterLabel} {
 			if name := o.GetLabels()[label]; name != "" {
 				out = append(out, label+"="+name)
 			}

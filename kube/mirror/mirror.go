@@ -56,9 +56,9 @@ type Config struct {
 	Event func(object runtime.Object, kind, reason, message string)
 	// BatchJobs schedules batch Jobs with the label fairway.dev/managed.
 	BatchJobs bool
-	// TrainJobs schedules Kubeflow's TrainJobs with that label. Their CRD must be
-	// installed.
-	TrainJobs bool
+	// Suspended are those of SuspendedKinds that the cluster serves. Objects of these
+	// kinds with the label are scheduled too.
+	Suspended []string
 	// PodGroups is the version of Kubernetes' own PodGroups that the cluster serves,
 	// such as v1beta1; empty: none. PodGroups with the label are scheduled too.
 	PodGroups string
@@ -363,7 +363,8 @@ func (m *Mirror) reconcile(ctx context.Context, k key) error {
 		return m.tenant(ctx, k)
 	case kindPolicy:
 		return m.policy(ctx)
-	case kindJob, kindTrainJob, kindPodGroup:
+	}
+	if isExternal(k.kind) {
 		return m.reconcileExternal(ctx, k)
 	}
 	return nil

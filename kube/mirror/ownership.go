@@ -45,6 +45,8 @@ func (m *Mirror) OwnsPod(p *corev1.Pod) bool {
 		}
 		from := m.index.originOf(sched.JobID(l[v1alpha1.LabelID]))
 		return from == "" || from == origin(owner.Kind, p.Namespace, owner.Name)
+	case group == rayClusterKind.Group && owner.Kind == kindRayCluster:
+		return m.index.isActive(origin(kindRayCluster, p.Namespace, owner.Name))
 	case owner.Kind != "Job":
 		return false
 	}
@@ -52,7 +54,8 @@ func (m *Mirror) OwnsPod(p *corev1.Pod) bool {
 		return true
 	}
 	set := p.Labels[jobSetLabel]
-	return set != "" && strings.HasPrefix(owner.Name, set+"-") && m.index.isActive(origin(kindTrainJob, p.Namespace, set))
+	return set != "" && strings.HasPrefix(owner.Name, set+"-") &&
+		(m.index.isActive(origin(kindTrainJob, p.Namespace, set)) || m.index.isActive(origin(kindJobSet, p.Namespace, set)))
 }
 
 // emitQuarantine emits an event on a node that is put into quarantine or taken out of

@@ -20,6 +20,8 @@ func TestOwnsPod(t *testing.T) {
 	m.index.put(state.Mirrored{ID: "net-1", Origin: "TrainingJob/team/net", Key: "u1"})
 	m.index.put(state.Mirrored{ID: "batch-1", Origin: "Job/team/batch", Key: "u2"})
 	m.index.put(state.Mirrored{ID: "tj-1", Origin: "TrainJob/team/tj", Key: "u3"})
+	m.index.put(state.Mirrored{ID: "js-1", Origin: "JobSet/team/js", Key: "u4"})
+	m.index.put(state.Mirrored{ID: "ray-1", Origin: "RayCluster/team/ray", Key: "u5"})
 	pod := func(edit ...func(*corev1.Pod)) *corev1.Pod {
 		yes := true
 		p := &corev1.Pod{
@@ -60,6 +62,10 @@ func TestOwnsPod(t *testing.T) {
 		"of a TrainJob":                {pod(owner("batch/v1", "Job", "tj-node-0"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "tj" }), true},
 		"of a TrainJob, elsewhere":     {pod(owner("batch/v1", "Job", "tj-node-0"), func(p *corev1.Pod) { p.Labels[jobSetLabel], p.Namespace = "tj", "others" }), false},
 		"of a TrainJob that is over":   {pod(owner("batch/v1", "Job", "x-node-0"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "x" }), false},
+		"of a JobSet":                  {pod(owner("batch/v1", "Job", "js-workers-0"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "js" }), true},
+		"of a RayCluster":              {pod(owner("ray.io/v1", "RayCluster", "ray")), true},
+		"of a RayCluster of others":    {pod(owner("ray.io/v1", "RayCluster", "other")), false},
+		"of somebody's RayCluster":     {pod(owner("example.org/v1", "RayCluster", "ray")), false},
 		"of another Job than its sets": {pod(owner("batch/v1", "Job", "mine"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "tj" }), false},
 	} {
 		if got := m.OwnsPod(x.pod); got != x.want {

@@ -6,7 +6,6 @@ package mirror
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,10 +99,7 @@ func trainJobWorkload(u *unstructured.Unstructured) *externalWorkload {
 	}
 	// The TrainJob owns a JobSet, which owns Jobs, which own the pods; all names begin
 	// with the TrainJob's.
-	p.owns = func(pod *corev1.Pod) bool {
-		owner := metav1.GetControllerOf(pod)
-		return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.Name, u.GetName()+"-")
-	}
+	p.owns = ownedByJobOf(u.GetName())
 	p.submission = func() (api.Submission, error) {
 		if err != nil {
 			return api.Submission{}, &refusal{"Invalid", fmt.Sprintf("cannot be read: %v", err)}

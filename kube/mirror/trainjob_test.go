@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -47,13 +48,20 @@ func trainJobs(t *testing.T) {
 		}
 		return
 	}
+	installAnything(t, trainJobKind)
+}
+
+// installAnything installs a CRD whose schema accepts anything.
+func installAnything(t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	singular := strings.ToLower(kind.Kind)
 	definition := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "trainjobs.trainer.kubeflow.org"},
+		ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: trainJobKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "trainjobs", Singular: "trainjob", Kind: kindTrainJob, ListKind: "TrainJobList"},
+			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular, Kind: kind.Kind, ListKind: kind.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: trainJobKind.Version, Served: true, Storage: true,
+				Name: kind.Version, Served: true, Storage: true,
 				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr(true)}},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 			}},
@@ -65,8 +73,12 @@ func trainJobs(t *testing.T) {
 }
 
 func trainJobObject(namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	return managedObject(trainJobKind, namespace, name, spec)
+}
+
+func managedObject(kind schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	u.SetGroupVersionKind(trainJobKind)
+	u.SetGroupVersionKind(kind)
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	u.SetLabels(map[string]string{v1alpha1.LabelManaged: "true"})
@@ -77,7 +89,7 @@ func trainJobObject(namespace, name string, spec map[string]any) *unstructured.U
 // The test stands in for Kubeflow's controller, which creates its Jobs.
 func TestTrainJob(t *testing.T) {
 	trainJobs(t)
-	w := open(t, func(c *Config) { c.TrainJobs = true })
+	w := open(t, func(c *Config) { c.Suspended = []string{kindTrainJob} })
 	ns := w.namespace("kubeflow")
 	trainer := map[string]any{"numNodes": int64(2), "image": "trainer:2", "resourcesPerNode": map[string]any{"limits": map[string]any{"nvidia.com/gpu": "2"}}}
 	job := trainJobObject(ns, "llm", map[string]any{"suspend": true, "runtimeRef": map[string]any{"name": "torch"}, "trainer": trainer})

@@ -59,7 +59,7 @@ func TestPodFieldsPage(t *testing.T) {
 	for _, f := range v1alpha1.PodFields {
 		note := f.Note
 		if f.OwnOnly {
-			note += " (labelled batch Jobs, TrainJobs and PodGroups may have it)"
+			note += " (labelled objects of other kinds may have it)"
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", f.Path, f.Treatment, note)
 	}
