@@ -6,6 +6,7 @@ package pods
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -73,6 +76,9 @@ func TestBornLast(t *testing.T) {
 		e, r := three(Config{Client: interceptor.NewClient(nil, interceptor.Funcs{Create: create}), Rendezvous: x.rendezvous, Parallel: 1})
 		r.plan.from.Template.Spec.Volumes = x.volumes
 		e.create(t.Context(), r, x.missing, e.bornRank(r, x.missing))()
+		if !x.born {
+			slices.Sort(made) // they are created together
+		}
 		if diff := cmp.Diff(x.want, made); diff != "" || r.born.IsZero() == x.born {
 			t.Errorf("%s: may appear: %v, want %v; pods (-want +got):\n%s", name, !r.born.IsZero(), x.born, diff)
 		}
@@ -143,5 +149,29 @@ func TestMayAppear(t *testing.T) {
 		if x.asks > 0 && (!r.born.IsZero() || e.mayAppear(t.Context(), r, noon)) {
 			t.Errorf("%s: it may appear, although the API server does not have it", name)
 		}
+	}
+}
+
+// TestPartAlone: a gang that lacks room waits for it, but not while a pod of it is bound.
+func TestPartAlone(t *testing.T) {
+	e, r := three(Config{})
+	for _, name := range []string{"a", "b"} {
+		e.nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}
+	}
+	if !e.hasRoom(r, noon) {
+		t.Errorf("two empty nodes have no room: %+v", r.exit)
+	}
+	taken := e.pod(r.plan, 2)
+	taken.UID, taken.Spec.SchedulerName, taken.Spec.NodeName = "other", "", "b"
+	taken.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("2")
+	e.setPod(taken)
+	if e.hasRoom(r, noon) || r.exit != nil {
+		t.Errorf("without room and without a pod: %+v; want that it waits", r.exit)
+	}
+	born := e.pod(r.plan, 0)
+	born.UID, born.Spec.NodeName = "uid", "a"
+	e.setPod(born)
+	if e.hasRoom(r, noon) || r.exit == nil || !r.exit.Saw(api.HostHeldBack) {
+		t.Errorf("without room and with a pod: %+v; want that it ends at once", r.exit)
 	}
 }

@@ -103,6 +103,8 @@ func (e *Executor) hasRoom(r *run, now time.Time) bool {
 	case short == nil:
 		r.held = time.Time{}
 		return true
+	case begun(e.gangs[r.id], e.gangs[r.id].ranks(r.namespace())): // a part of it must not run alone
+		e.end(r, *short)
 	case r.held.IsZero():
 		r.held = now
 	case now.Sub(r.held) >= e.HoldFor:
