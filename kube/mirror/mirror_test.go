@@ -109,7 +109,7 @@ func TestEnds(t *testing.T) {
 	w.stop()
 	close(events)
 	for text := range events {
-		if !strings.HasPrefix(text, "Warning bad: exited with code 3") {
+		if !strings.HasPrefix(text, "Warning bad: rank 0 exited with code 3") {
 			t.Errorf("event %q; want only that bad has failed", text)
 		}
 		bad = nil

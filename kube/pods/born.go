@@ -84,7 +84,7 @@ func (e *Executor) mayAppear(ctx context.Context, r *run, now time.Time) bool {
 	switch {
 	case r.born.IsZero():
 		// An operator that led before may have asked for one.
-		return r.plan == nil && now.Sub(e.began) < lateFor && !begun(g, g.ranks(r.namespace()))
+		return r.inherited && r.plan == nil && now.Sub(e.began) < lateFor && !begun(g, g.ranks(r.namespace()))
 	case now.Sub(r.born) < lateFor:
 		return true
 	}

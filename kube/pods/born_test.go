@@ -125,14 +125,15 @@ func TestMayAppear(t *testing.T) {
 		want bool
 		asks int
 	}{
-		"never asked for":       {func(*Executor, *run) {}, false, 0},
-		"just asked for":        {func(_ *Executor, r *run) { r.born = noon.Add(-time.Second) }, true, 0},
-		"asked for long ago":    {func(_ *Executor, r *run) { r.born = noon.Add(-lateFor) }, true, 1},
-		"it was there":          {func(e *Executor, r *run) { r.born = noon; e.gangs[r.id] = &gang{gone: map[int]*corev1.Pod{0: bound}} }, false, 0},
-		"the operator is new":   {func(e *Executor, r *run) { r.plan, e.began = nil, noon.Add(-time.Second) }, true, 0},
-		"and has been for long": {func(e *Executor, r *run) { r.plan, e.began = nil, noon.Add(-lateFor) }, false, 0},
+		"never asked for":                        {func(*Executor, *run) {}, false, 0},
+		"just asked for":                         {func(_ *Executor, r *run) { r.born = noon.Add(-time.Second) }, true, 0},
+		"asked for long ago":                     {func(_ *Executor, r *run) { r.born = noon.Add(-lateFor) }, true, 1},
+		"it was there":                           {func(e *Executor, r *run) { r.born = noon; e.gangs[r.id] = &gang{gone: map[int]*corev1.Pod{0: bound}} }, false, 0},
+		"the operator is new":                    {func(e *Executor, r *run) { r.plan, r.inherited, e.began = nil, true, noon.Add(-time.Second) }, true, 0},
+		"the operator is new, but began with it": {func(e *Executor, r *run) { r.plan, e.began = nil, noon.Add(-time.Second) }, false, 0},
+		"and has been for long":                  {func(e *Executor, r *run) { r.plan, r.inherited, e.began = nil, true, noon.Add(-lateFor) }, false, 0},
 		"is new, and it is there": {func(e *Executor, r *run) {
-			r.plan, e.began = nil, noon
+			r.plan, r.inherited, e.began = nil, true, noon
 			e.gangs[r.id] = &gang{pods: map[types.UID]*corev1.Pod{"x": bound}}
 		}, false, 0},
 	} {

@@ -39,7 +39,7 @@ type Executor struct {
 	dirty     map[api.AttemptID]bool // to be stepped
 	busy      map[api.AttemptID]bool // to be stepped periodically
 	freed     bool                   // a GPU became free
-	began     time.Time              // when it began to follow orders
+	began     time.Time              // when it first read the orders
 }
 
 // New returns an executor; Run starts it.
@@ -68,7 +68,6 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	}
 	defer undo()
 	defer e.work.Wait()
-	e.began = e.Now()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	soon := time.NewTimer(0)

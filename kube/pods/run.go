@@ -23,6 +23,7 @@ type run struct {
 	nodes     []string     // by rank
 	wanted    bool         // it should run
 	withdrawn bool         // it should not run, and its end is not known yet
+	inherited bool         // an operator that led before may have begun with it
 
 	plan      *plan
 	busy      bool
@@ -71,6 +72,15 @@ func (e *Executor) reorder(orders Orders) {
 	withdrawn := orders.Withdrawn() // read after Attempts, so that none is missed in between
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.began.IsZero() {
+		e.began = e.Now()
+		for i := range list {
+			e.runOf(list[i].AttemptID).inherited = true
+		}
+		for _, id := range withdrawn {
+			e.runOf(id).inherited = true
+		}
+	}
 	wanted := make(map[api.AttemptID]bool, len(list)+len(withdrawn))
 	for i := range list {
 		a := &list[i]
