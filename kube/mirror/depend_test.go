@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // seeing is a cache that has seen every object.
@@ -116,4 +117,38 @@ func TestDependsOnObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestDependsOnApplied: of two objects on a real API server, the one that depends on the
+// other comes first. It says what it waits for, queues when the other has finished, and
+// keeps that over a restart of the operator.
+func TestDependsOnApplied(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("depend")
+	late, early := trainingJob(ns, "late", 1), trainingJob(ns, "early", 1)
+	late.Spec.DependsOn = []string{"early"}
+	w.create(late)
+	w.until("late says what it waits for", late, func() bool {
+		status, reason, message := condition(late.Status.Conditions, v1alpha1.Accepted)
+		return status == metav1.ConditionUnknown && reason == reasonDepends && strings.Contains(message, "training job early does not exist")
+	})
+	w.create(early)
+	w.until("late is accepted, and waits", late, func() bool {
+		return late.Status.State == api.Waiting && strings.Contains(late.Status.Why, "has to finish first")
+	})
+	w.stop()
+	w.start()
+	var id sched.JobID
+	w.until("early is started", early, func() bool {
+		for _, j := range w.jobs(ns) {
+			if j.Name == "early" && j.Status.Phase == sched.Running {
+				id = j.ID
+			}
+		}
+		return id != ""
+	})
+	if err := w.state.Exited(t.Context(), api.Exit{AttemptID: api.AttemptID{Job: id, Number: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("late is started", late, func() bool { return late.Status.State == api.Starting || late.Status.State == api.Running })
 }
