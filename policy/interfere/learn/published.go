@@ -4,8 +4,10 @@
 package learn
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
@@ -146,6 +148,7 @@ func (p *Published) Judge(m *interfere.Model) *Transfer {
 	for _, limit := range cautious {
 		rule(Ours, limit, func(pair Pair) bool { return callsSafe(m, pair, limit) })
 	}
+	t.Cuts = append(t.Cuts, p.chosen(m))
 	rule("published curve", interfere.DefaultLimit, func(pair Pair) bool { return callsSafe(interfere.Published(), pair, interfere.DefaultLimit) })
 	for most := range 2 {
 		rule(fmt.Sprintf("Lucid's score, up to %d", most+1), 0, func(pair Pair) bool {
@@ -154,6 +157,42 @@ func (p *Published) Judge(m *interfere.Model) *Transfer {
 	}
 	return t
 }
+
+// wantedPrecision is that of the limits that chosen chooses: Lucid reports 98.1 %.
+const wantedPrecision = 0.98
+
+// chosen judges each pair by a limit that was chosen on the pairs of other models: the
+// loosest under which as many of those called safe are safe as wanted. No pair is judged by
+// a limit that has seen it or one of its models.
+func (p *Published) chosen(m *interfere.Model) Cut {
+	bound := func(pair Pair) float64 {
+		a, b := pair.Sides[0].Load, pair.Sides[1].Load
+		return max(m.Slowdown(pair.Mode, a, []interfere.Load{b}).High, m.Slowdown(pair.Mode, b, []interfere.Load{a}).High)
+	}
+	cut := Cut{Method: fmt.Sprintf("ours, for %g %% elsewhere", 100*wantedPrecision)}
+	for _, part := range folds(p.Pairs, ByModel, Options{Folds: chosenFolds}) {
+		train := slices.SortedFunc(slices.Values(part.train), func(a, b Pair) int { return cmp.Compare(bound(a), bound(b)) })
+		limit, right := 0.0, 0
+		for i, pair := range train {
+			both, _ := safety(pair)
+			right += count(both)
+			if float64(right) >= wantedPrecision*float64(i+1) {
+				limit = bound(pair)
+			}
+		}
+		for _, i := range part.test {
+			if pair := p.Pairs[i]; bound(pair) <= limit {
+				both, mean := safety(pair)
+				cut.Called, cut.Right, cut.Mean = cut.Called+1, cut.Right+count(both), cut.Mean+count(mean)
+				cut.Faster += count(min(pair.Sides[0].Slowdown, pair.Sides[1].Slowdown) < SafeSpeed)
+			}
+		}
+	}
+	return cut
+}
+
+// chosenFolds is the number of groups of models that chosen holds out by twos.
+const chosenFolds = 8
 
 // safety reports whether both jobs of a pair keep the safe speed, and whether their
 // mean does.

@@ -5,6 +5,7 @@ package learn
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,9 +54,44 @@ func TestReadPublished(t *testing.T) {
 		if strings.Contains(c.Method, "2") {
 			continue // this score accepts all three
 		}
+		if strings.Contains(c.Method, "elsewhere") {
+			if c.Called != 0 {
+				t.Errorf("%+v; want no pair called safe: no pair of other models says which limit is", c)
+			}
+			continue
+		}
 		if c.Called != 2 || c.Right != 1 || c.Mean != 2 {
 			t.Errorf("%+v; want the two light pairs called safe, of which one is and both are on average", c)
 		}
+	}
+}
+
+// A limit is chosen on the pairs of other models: the model whose pairs are all slowed is
+// judged by a limit that has not seen them.
+func TestChosenLimit(t *testing.T) {
+	m, err := interfere.Default("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Published{}
+	const models = 2 * chosenFolds
+	for i := range models {
+		for k := range i {
+			slowdown := 1.0
+			if k == 0 {
+				slowdown = 1.5
+			}
+			side := func(n int) Side {
+				return Side{Key{fmt.Sprint("m", n), 32}, interfere.Load{Util: 0.1, Step: 0.01}, slowdown}
+			}
+			p.Pairs = append(p.Pairs, Pair{Sides: [2]Side{side(i), side(k)}, HostSlower: 1})
+		}
+	}
+	// With the slowed model in sight no limit reaches 98 %, so only pairs that are held
+	// out together with it are called safe: its own, and others of its fold.
+	c := p.chosen(m)
+	if wrong := c.Called - c.Right; wrong != models-1 || c.Called >= len(p.Pairs)/2 {
+		t.Errorf("%+v of %d pairs; want the %d pairs of the slowed model called safe, and few others", c, len(p.Pairs), models-1)
 	}
 }
 
