@@ -60,6 +60,9 @@ func (s *Snapshot) App(id AppID) (App, bool) {
 	return *a, true
 }
 
+// AppOf is App without a copy; nil: nobody knows it.
+func (s *Snapshot) AppOf(j *Job) *App { return s.apps[j.App] }
+
 // Apps returns the number of apps that have pending or running jobs.
 func (s *Snapshot) Apps() int { return len(s.apps) }
 

@@ -53,6 +53,18 @@ type reach struct{ node, rack, all int }
 
 // prepare fills in what a search needs to know about a job.
 func (p *problem) prepare(j *Job, known *Curves) {
+	p.describe(j)
+	p.accept(j, known)
+	p.objective.Meet(j)
+	if p.keepable(j) {
+		j.held = rowOf(j.Placement)
+		j.most = max(j.most, j.held.gpus())
+		j.heldCost = p.costAt(j, j.held, true)
+	}
+}
+
+// describe fills in what a job asks for.
+func (p *problem) describe(j *Job) {
 	j.demand = demand{
 		task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, island: j.MaxSpread == sched.SameSlot,
 	}
@@ -68,13 +80,6 @@ func (p *problem) prepare(j *Job, known *Curves) {
 	}
 	p.bound(j)
 	p.confine(j)
-	p.accept(j, known)
-	p.objective.Meet(j)
-	if p.keepable(j) {
-		j.held = rowOf(j.Placement)
-		j.most = max(j.most, j.held.gpus())
-		j.heldCost = p.costAt(j, j.held, true)
-	}
 }
 
 // confine determines which nodes the job may use: those with the label it needs
@@ -91,7 +96,8 @@ func (p *problem) confine(j *Job) {
 	j.demand.among = p.blank.among(j.Selector, nil)
 }
 
-// accept finds the types of GPU the job may have and its speed on them.
+// accept finds the types of GPU the job may have and, from the known curves, its speed on
+// them.
 func (p *problem) accept(j *Job, known *Curves) {
 	reaches, kinds := p.reachOf(j.demand), p.memory.kinds
 	for t, name := range p.s.Cluster.Types {
@@ -113,7 +119,7 @@ func (p *problem) bound(j *Job) {
 	for j.fewest < j.MaxGPUs && !j.legal(j.fewest) {
 		j.fewest++
 	}
-	j.most = max(min(p.objective.Most(j.Job), j.MaxGPUs, p.s.Cluster.GPUs()), j.fewest)
+	j.most = max(min(p.objective.Most(j), j.MaxGPUs, p.s.Cluster.GPUs()), j.fewest)
 }
 
 // legal reports whether the job can run at that size.

@@ -14,7 +14,7 @@ type Objective interface {
 	Idle() float64
 	// Most returns the most GPUs that an elastic job may have, as far as the objective
 	// is concerned.
-	Most(j *sched.Job) int
+	Most(j *Job) int
 	// Meet is called once for each job, before its costs are asked for.
 	Meet(j *Job)
 	// Cost returns the cost of n GPUs of a kind at a span: those that the job has

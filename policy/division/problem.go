@@ -62,8 +62,9 @@ func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known
 	for i := range p.jobs {
 		p.prepare(&p.jobs[i], known)
 	}
-	for i := range p.waits {
-		p.prepare(&p.waits[i], known)
+	for i := range p.waits { // nobody asks for their costs
+		p.describe(&p.waits[i])
+		p.accept(&p.waits[i], nil)
 	}
 	for i := range fixed {
 		j := &fixed[i]

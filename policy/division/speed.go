@@ -4,6 +4,7 @@
 package division
 
 import (
+	"cmp"
 	"maps"
 	"math"
 
@@ -25,12 +26,17 @@ const (
 // Curve is the goodput of one report on one type of GPU, by number of GPUs and
 // span. It is computed on demand, and kept as long as the report is the job's last one.
 type Curve struct {
+	one    float64 // see One; 0: not computed, or nothing
+	usable int
+	at     [spans][]float64
 	report *goodput.Report
 	kind   string // of GPU
 	racks  bool   // far differs from near
-	at     [spans][]float64
-	one    float64 // see One; 0: not computed, or nothing
 }
+
+// Usable returns the most GPUs that the report says the job can use, or has had; 0: it
+// says nothing.
+func (c *Curve) Usable() int { return c.usable }
 
 // Curves are the curves of all jobs, by report: reports are immutable, so the address
 // will do. Those that the last decision did not use are forgotten once they are half of all.
@@ -38,6 +44,17 @@ type Curves struct {
 	known    map[*goodput.Report]*byType
 	decision int
 	used     int // reports that this decision has asked for
+
+	// What the last decision and this one have asked for, in order: two decisions mostly ask
+	// for the same, which saves looking it up.
+	last, now []asked
+	next      int // where in last this decision is
+}
+
+// asked is a report and its curves.
+type asked struct {
+	report *goodput.Report
+	of     *byType
 }
 
 // byType holds the curves of one report.
@@ -54,14 +71,27 @@ func (c *Curves) turn() {
 	}
 	c.decision++
 	c.used = 0
+	c.last, c.now, c.next = c.now, c.last[:0], 0
+}
+
+// find returns the curves of a report; nil: there are none yet.
+func (c *Curves) find(r *goodput.Report) *byType {
+	// The same report again, the next one, or the one after that if a job has ended.
+	for k := max(0, c.next-1); k < min(c.next+2, len(c.last)); k++ {
+		if c.last[k].report == r {
+			c.next = k + 1
+			return c.last[k].of
+		}
+	}
+	return c.known[r]
 }
 
 // of returns the curve of a report on a type; nil: it has no model for that.
 func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
-	if r == nil {
+	if r == nil || c == nil {
 		return nil
 	}
-	of := c.known[r]
+	of := c.find(r)
 	if of == nil {
 		if c.known == nil {
 			c.known = map[*goodput.Report]*byType{}
@@ -72,6 +102,7 @@ func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
 	if of.decision != c.decision {
 		of.decision = c.decision
 		c.used++
+		c.now = append(c.now, asked{r, of})
 	}
 	for i, t := range of.types {
 		if t == kind {
@@ -81,7 +112,10 @@ func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
 	var curve *Curve
 	if r.Models(string(kind)) {
 		params := r.Params[string(kind)]
-		curve = &Curve{report: r, kind: string(kind), racks: params.AlphaRack > 0 || params.BetaRack > 0}
+		curve = &Curve{
+			report: r, kind: string(kind), racks: params.AlphaRack > 0 || params.BetaRack > 0,
+			usable: cmp.Or(max(0, r.UsableGPUs), max(0, r.MostGPUs)),
+		}
 	}
 	of.types, of.curves = append(of.types, kind), append(of.curves, curve)
 	return curve

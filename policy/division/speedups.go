@@ -46,7 +46,7 @@ func (o *Speedups) Idle() float64 { return o.cost(0) }
 
 // Most implements Objective: twice the job's largest size so far or, with a report,
 // what that says.
-func (o *Speedups) Most(j *sched.Job) int {
+func (o *Speedups) Most(j *Job) int {
 	if j.Perf != nil && j.Perf.MostGPUs > 0 {
 		return j.Perf.MostGPUs
 	}

@@ -35,13 +35,13 @@ func (w *world) groups() []*group {
 	byApp := map[sched.AppID]*group{}
 	var out []*group
 	for i, j := range w.s.Jobs {
-		app, ok := w.s.App(j.App)
-		if !ok || app.Active == 1 && j.Note.Count == 0 {
+		app := w.jobs[i].app
+		if app == nil || app.Active == 1 && j.Note.Count == 0 {
 			continue
 		}
 		g := byApp[j.App]
 		if g == nil {
-			g = &group{app: app}
+			g = &group{app: *app}
 			byApp[j.App] = g
 			out = append(out, g)
 		}

@@ -37,8 +37,8 @@ const favoured = 0.25
 // no more than a part of the cluster at any time; a larger job has its turn alone.
 func (w *world) admit() {
 	held, most := 0, int(favoured*float64(w.s.Cluster.GPUs()))
-	for _, j := range w.s.Jobs {
-		if w.inTurn(w.s, j) {
+	for i, j := range w.s.Jobs {
+		if w.jobs[i].inTurn {
 			held += j.Placement.GPUs()
 		}
 	}
@@ -111,7 +111,7 @@ func (w *world) remember(plan *sched.Plan) {
 	}
 	for i, j := range w.s.Jobs {
 		note := sched.Note{}
-		if w.inTurn(w.s, j) && len(plan.Want[i]) > 0 {
+		if w.jobs[i].inTurn && len(plan.Want[i]) > 0 {
 			note = j.Note
 		}
 		note.Count = w.noted(i)
@@ -160,7 +160,7 @@ func (w *world) fix() []sched.Placement {
 	fixed := make([]sched.Placement, len(w.s.Jobs))
 	w.free = w.free.For(w.s.Cluster)
 	for i, j := range w.s.Jobs {
-		if j.Phase == sched.Running && (j.Pinned() || w.inTurn(w.s, j)) {
+		if j.Phase == sched.Running && (j.Pinned() || w.jobs[i].inTurn) {
 			fixed[i] = j.Placement
 			w.free.Take(j, j.Placement)
 		}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/policy/division"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -15,12 +14,11 @@ import (
 // exceed the bound even if it had its fair share from now on. The share of an app is
 // divided evenly among its jobs.
 func (w *world) compare(j *sched.Job, v *view) {
-	app, ok := w.s.App(j.App)
-	if !ok {
+	if v.app == nil {
 		return
 	}
-	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(app)) / float64(app.Active)
-	at := w.speedAt(j, v.one, share)
+	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(*v.app)) / float64(v.app.Active)
+	at := w.speedAt(j, v, share)
 	done := j.AttainedBy(w.s.Now)
 	if v.one != nil && j.Work > 0 {
 		done = v.left * j.DoneBy(w.s.Now) / max(j.Work-j.DoneBy(w.s.Now), 1e-9*j.Work)
@@ -57,7 +55,7 @@ func (w *world) favour() {
 		j, v := w.s.Jobs[i], &w.jobs[i]
 		n := float64(j.GPUs)
 		if j.Elastic() {
-			n = max(float64(j.MinGPUs), min(v.share, float64(w.value.Most(j))))
+			n = max(float64(j.MinGPUs), min(v.share, float64(v.most)))
 		}
 		if left < n {
 			v.share = 0
@@ -72,14 +70,14 @@ func (w *world) favour() {
 
 // speedAt returns how much faster a job is on its share of the cluster than on one GPU.
 // On a share smaller than its smallest size, it would have that for a part of the time.
-func (w *world) speedAt(j *sched.Job, one *division.Curve, share float64) float64 {
+func (w *world) speedAt(j *sched.Job, v *view, share float64) float64 {
 	least, most := j.GPUs, j.GPUs
 	if j.Elastic() {
-		least, most = max(1, j.MinGPUs), w.value.Most(j)
+		least, most = max(1, j.MinGPUs), v.most
 	}
 	n := min(share, float64(most))
 	if n < float64(least) {
-		return w.speed(j, one, least) * n / float64(least)
+		return w.speed(j, v.one, least) * n / float64(least)
 	}
-	return w.speed(j, one, int(n))
+	return w.speed(j, v.one, int(n))
 }

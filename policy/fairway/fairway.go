@@ -193,7 +193,7 @@ func (p *policy) wake(w *world, plan *sched.Plan) {
 		if waits && p.Wait > 0 && j.Phase == sched.Pending {
 			plan.WakeBy(w.s.Now, p.dueAt(j))
 		}
-		if runs && p.inTurn(w.s, j) {
+		if runs && w.jobs[i].inTurn {
 			plan.WakeBy(w.s.Now, j.Note.Since.Add(p.Turn.D()))
 		}
 	}

@@ -122,7 +122,7 @@ func (p *part) waiting() (waiting []int, wanted int) {
 		}
 		most := j.GPUs
 		if j.Elastic() {
-			most = min(j.MaxGPUs, p.value.Most(j))
+			most = min(j.MaxGPUs, p.jobs[i].most)
 		}
 		wanted += max(0, most-has)
 	}
@@ -132,8 +132,7 @@ func (p *part) waiting() (waiting []int, wanted int) {
 // invite takes in the waiting jobs that are worth most, and returns the size of the largest.
 func (p *part) invite(waiting []int) (largest int) {
 	if len(waiting) > partWaiting {
-		p.byWorth(waiting)
-		waiting = waiting[:partWaiting]
+		waiting = p.worthMost(waiting, partWaiting)
 	}
 	for _, i := range waiting {
 		p.out[i] = false
@@ -149,10 +148,28 @@ func (p *part) invite(waiting []int) (largest int) {
 }
 
 // byWorth sorts jobs by their weight, the largest first.
-func (p *part) byWorth(jobs []int) {
-	slices.SortFunc(jobs, func(a, b int) int {
-		return cmp.Or(cmp.Compare(p.jobs[b].weight, p.jobs[a].weight), cmp.Compare(p.s.Jobs[a].Seq, p.s.Jobs[b].Seq))
-	})
+func (p *part) byWorth(jobs []int) { slices.SortFunc(jobs, p.dearer) }
+
+// worthMost returns the n jobs with the largest weight, the largest first.
+func (p *part) worthMost(jobs []int, n int) []int {
+	best := make([]int, 0, n+1)
+	for _, i := range jobs {
+		if len(best) == n && p.dearer(best[n-1], i) < 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, i, p.dearer)
+		best = slices.Insert(best, at, i)
+		best = best[:min(n, len(best))]
+	}
+	return best
+}
+
+// dearer orders jobs by their weight, the largest first.
+func (p *part) dearer(a, b int) int {
+	if x, y := p.jobs[a].weight, p.jobs[b].weight; x != y {
+		return cmp.Compare(y, x)
+	}
+	return cmp.Compare(p.s.Jobs[a].Seq, p.s.Jobs[b].Seq)
 }
 
 // reclaim takes in jobs of tenants that hold more than they may, those that are worth least

@@ -21,7 +21,7 @@ func (w *world) divideTenants() {
 	for i, j := range w.s.Jobs {
 		n := j.GPUs
 		if j.Elastic() {
-			n = max(n, min(j.MaxGPUs, w.value.Most(w.s.Jobs[i])))
+			n = max(n, min(j.MaxGPUs, w.jobs[i].most))
 		}
 		if t, ok := w.s.Tenant(j); ok {
 			wanted[t] += min(n, sched.NoLimit-wanted[t])

@@ -26,10 +26,18 @@ func (o *value) Idle() float64 { return 0 }
 // Meet implements division.Objective.
 func (o *value) Meet(*division.Job) {}
 
-// Most implements division.Objective. A job without a model grows by doubling: nobody
-// knows how fast it would be. One with a model grows as far as its batch can be split.
-func (o *value) Most(j *sched.Job) int {
+// Most implements division.Objective.
+func (o *value) Most(j *division.Job) int { return o.world.jobs[j.Index].most }
+
+// mostOf returns the GPUs that an elastic job may have. One without a model grows by
+// doubling: nobody knows how fast it would be. One with a model grows as far as its batch
+// can be split. one is a curve of its report, if there is any.
+func mostOf(j *sched.Job, one *division.Curve) int {
 	switch {
+	case one != nil:
+		if n := one.Usable(); n > 0 {
+			return n
+		}
 	case j.Perf == nil || len(j.Perf.Params)+len(j.Perf.Plans) == 0:
 		return max(1, 2*j.MostGPUs)
 	case j.Perf.UsableGPUs > 0:
@@ -89,7 +97,7 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 	}
 	worth := v.weight * math.Pow(s, o.Power)
 	if v.share > 0 && (j.Elastic() || v.ofApp) { // it is behind: its share counts for more than anything else
-		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v.one, v.share))
+		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v, v.share))
 	}
 	if !kept && !(planned(j.Job) && j.Starts == 0) {
 		h := o.horizon(j.Job, o.world.s.Now, v.left, s)

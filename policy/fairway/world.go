@@ -28,6 +28,9 @@ type world struct {
 // view is what the policy thinks of a job. Speeds and work are in terms of one GPU.
 type view struct {
 	one    *division.Curve // its goodput on the type of GPU that its speeds refer to; nil: unknown
+	app    *sched.App      // nil: unknown
+	most   int             // GPUs that it may have if it is elastic (value.Most)
+	inTurn bool            // see policy.inTurn
 	left   float64         // work left, in seconds on one GPU
 	weight float64
 	share  float64 // GPUs of its fair share, where it is behind; 0: it is not
@@ -45,6 +48,8 @@ func (p *policy) weigh(s *sched.Snapshot) *world {
 				break
 			}
 		}
+		v.app = s.AppOf(j)
+		v.most, v.inTurn = mostOf(j, v.one), p.inTurn(s, j)
 		v.left = w.left(j, v.one)
 		w.elastic = w.elastic || j.Elastic() && !(j.Phase == sched.Running && j.Pinned())
 		if p.isDue(s, j) {
