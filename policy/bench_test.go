@@ -11,6 +11,8 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // BenchmarkDecide measures one decision, check and diff included, on a busy
@@ -44,6 +46,58 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// BenchmarkPlans measures one decision of the policies that choose execution plans, about
+// jobs with twenty plans each. The first decision, which computes the speed of every plan,
+// does not count: a policy knows it until the job reports again.
+func BenchmarkPlans(b *testing.B) {
+	const gpus, jobs = 10_000, 10_000
+	s := crowded(b, gpus, jobs, func(random *rand.Rand, i int) sched.Spec {
+		spec := phillyJob(random, i)
+		spec.MinGPUs, spec.MaxGPUs, spec.GPUs, spec.Work = 1, 16, min(spec.GPUs, 16), 1e4*(1+random.ExpFloat64())
+		return spec
+	}, twentyPlans)
+	for _, spec := range []string{"fairway", "pollux", "sia"} {
+		b.Run(fmt.Sprintf("%s/%dx%d", spec, gpus, jobs), func(b *testing.B) {
+			p := build(b, spec)
+			decide := func() {
+				if _, _, err := sched.Decide(p, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			decide()
+			report := policytest.Processor(b)
+			for b.Loop() {
+				decide()
+			}
+			report()
+		})
+	}
+}
+
+// twentyPlans returns the report of a job with twenty plans: four each for 1 to 16 GPUs.
+func twentyPlans(random *rand.Rand) *goodput.Report {
+	var plans []plan.Plan
+	for n := 1; n <= 16; n *= 2 {
+		tensor := min(n, 4)
+		for _, p := range []plan.Plan{
+			{Data: n, Tensor: 1}, {Data: n, Tensor: 1, Recompute: true},
+			{Data: n, Tensor: 1, Sharding: plan.Optimizer, Offload: true}, {Data: n / tensor, Tensor: tensor, Sharding: plan.Full},
+		} {
+			p.Pipeline, p.Micro = 1, 1
+			plans = append(plans, p)
+		}
+	}
+	model := plan.Model{Parameters: 1e9 * (0.5 + random.Float64()), Layers: 24, Hidden: 2048, Heads: 16, Sequence: 1024, Vocabulary: 32000, Batch: 64}
+	choice := func() *plan.Choice {
+		return &plan.Choice{Model: model, Params: plan.Typical(model, 1+random.Float64()), Plans: plans, Node: 8}
+	}
+	return &goodput.Report{
+		Plans:    map[string]*plan.Choice{"a100": choice(), "v100": choice()},
+		Limits:   goodput.Limits{Initial: 64, Max: 64, LocalMin: 1, LocalMax: 64},
+		MostGPUs: 16, UsableGPUs: 16,
+	}
+}
+
 // everySpec returns every policy of the table, and every variant.
 func everySpec() []string {
 	var specs []string
@@ -59,6 +113,13 @@ func everySpec() []string {
 // busy returns a snapshot of nodes with 8 GPUs, 32 nodes to a rack, two GPU
 // types, and a number of jobs, as many of them running as there is room for.
 func busy(tb testing.TB, gpus, jobs int) *sched.Snapshot {
+	return crowded(tb, gpus, jobs, phillyJob, nil)
+}
+
+// crowded is busy with jobs of any kind, whose agents report if they have one.
+func crowded(
+	tb testing.TB, gpus, jobs int, job func(*rand.Rand, int) sched.Spec, report func(*rand.Rand) *goodput.Report,
+) *sched.Snapshot {
 	nodes := make([]sched.Node, gpus/8)
 	for i := range nodes {
 		nodes[i] = sched.Node{
@@ -85,7 +146,7 @@ func busy(tb testing.TB, gpus, jobs int) *sched.Snapshot {
 	}
 	random := rand.New(rand.NewPCG(1, uint64(jobs)))
 	for i := range jobs {
-		must(w.Submit(phillyJob(random, i), 0))
+		must(w.Submit(job(random, i), 0))
 		w.Now = w.Now.Add(time.Duration(random.IntN(10_000)) * time.Millisecond)
 	}
 	// A few rounds with ends in between leave the GPUs in pieces, as they are
@@ -96,8 +157,11 @@ func busy(tb testing.TB, gpus, jobs int) *sched.Snapshot {
 		must(err)
 		w.Now = w.Now.Add(20 * time.Minute)
 		for _, j := range w.State.Snapshot(w.Now).Jobs {
-			if j.Phase == sched.Running && random.IntN(20) == 0 {
+			switch {
+			case j.Phase == sched.Running && random.IntN(20) == 0:
 				must(w.Apply(sched.Event{Kind: sched.JobStopped, Job: j.ID}))
+			case j.Phase == sched.Running && report != nil && j.Perf == nil:
+				must(w.Apply(sched.Event{Kind: sched.JobReported, Job: j.ID, Perf: report(random)}))
 			}
 		}
 	}

@@ -182,26 +182,24 @@ func (w *world) fix() []sched.Placement {
 	return fixed
 }
 
-// startDue places the jobs that are due, on what the fixed jobs leave.
+// startDue places the jobs that are due, on what the fixed jobs leave: on GPUs that nobody
+// else runs on, if there are enough.
 func (w *world) startDue(fixed []sched.Placement, quota place.Quota) {
+	var o *others
 	for _, i := range w.due {
 		j := w.s.Jobs[i]
 		n := j.StartSize()
 		if quota.Left(j) < n {
 			continue
 		}
-		mark := w.free.Mark()
-		for k, other := range w.s.Jobs {
-			if other.Phase == sched.Running && fixed[k] == nil && w.free.Fits(other, other.Placement) {
-				w.free.Take(other, other.Placement)
-			}
+		if o == nil {
+			o = w.newOthers(fixed)
 		}
-		at, ok := place.Consolidated(w.free, j, n)
-		w.free.Rollback(mark)
-		if !ok {
-			at, ok = place.Consolidated(w.free, j, n)
-		} else {
+		at, ok := place.Consolidated(o.free, j, n)
+		if ok {
 			w.free.Take(j, at)
+		} else if at, ok = place.Consolidated(w.free, j, n); ok {
+			o.yield(j, at)
 		}
 		if ok {
 			fixed[i] = at

@@ -100,8 +100,9 @@ type policy struct {
 	value   value
 
 	// Caches.
-	free   *place.Free
-	powers []float64 // by rank, from 0: the weight of a job without priority
+	free    *place.Free
+	crowded *place.Free // of others
+	powers  []float64   // by rank, from 0: the weight of a job without priority
 }
 
 // Schedule implements sched.Policy.
