@@ -315,6 +315,7 @@ func testModules(t *testing.T, w window) {
 		{"colour", "new Set(Array.from({length: 23}, (_, i) => m.jobColour({id: 'x' + i}))).size", `23`},
 		{"api", "m.path(['jobs', 'a/b?c'], {state: ['x', 'y'], after: ''})", `"/v1/jobs/a%2Fb%3Fc?state=x&state=y"`},
 		{"feed", "m.kindOf({exit: {job: 'j'}}) + m.jobOf({event: {kind: 'job-submitted', spec: {id: 'j'}}})", `"attempt-endedj"`},
+		{"dom", "(() => { const d = document.createElement('b'); m.show(d, m.knobs('las:a=1@share')); return [d.innerHTML, d.textContent]; })()", `["las\u003cwbr\u003e:a=1\u003cwbr\u003e@share","las:a=1@share"]`},
 		{"dom", "(() => { const d = document.createElement('div'); m.show(d, m.h('b', {key: 1}, 'a'), m.h('b', {key: 2}, 'b')); const b = d.lastChild; m.show(d, m.h('b', {key: 2}, '<i>'), m.h('b', {key: 3}, 'c')); return [b === d.firstChild, d.innerHTML]; })()", `[true,"\u003cb\u003e\u0026lt;i\u0026gt;\u003c/b\u003e\u003cb\u003ec\u003c/b\u003e"]`},
 	} {
 		got := eval[string](p, fmt.Sprintf("import('/%s.js').then((m) => JSON.stringify(%s))", c.module, c.call))

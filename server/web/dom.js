@@ -15,6 +15,9 @@ export const h = (tag, attributes, ...children) => build(document.createElement(
 // s makes an SVG element.
 export const s = (tag, attributes, ...children) => build(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 
+// knobs is the name of a policy, which breaks between its knobs if it has to.
+export const knobs = (name) => name.split(/(?=[:@])/).flatMap((part, i) => (i ? [h('wbr'), part] : [part]));
+
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name === 'key') node.key = value;

@@ -3,7 +3,7 @@
 
 // Explain: why a job waits or runs where it runs, and what the scheduler gave
 // to it and took from it, with the price.
-import { h } from './dom.js';
+import { h, knobs } from './dom.js';
 import { duration, moment, ms, number, plural, seconds, span } from './format.js';
 import { jobLink } from './jobs.js';
 import { panel } from './panel.js';
@@ -11,7 +11,7 @@ import { spoken } from './strip.js';
 
 // whyFacts are figures behind the sentence that explains a job.
 export const whyFacts = (x) => [
-  ['Policy', x.policy],
+  ['Policy', x.policy && knobs(x.policy)],
   ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
   ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
 ];

@@ -4,7 +4,7 @@
 // Overview: who has the GPUs, who waits and why, what happened last.
 import { get } from '../api.js';
 import { gpuPanel } from '../cluster.js';
-import { h, keep, show } from '../dom.js';
+import { h, keep, knobs, show } from '../dom.js';
 import { eventList, namesIn } from '../events.js';
 import { isChatty } from '../feed.js';
 import { duration, ms, number, percent, plural } from '../format.js';
@@ -52,7 +52,7 @@ export function overview({ state }) {
       ['Waiting', number(o.waiting), o.paused ? number(o.paused) + ' paused' : '', ''],
       ['Finished', number(o.finished), o.killed ? number(o.killed) + ' cancelled' : '', ''],
       ['Failed, 24 h', h('a', { href: '#/jobs?state=failed' }, number(o.failed_24h)), o.failed ? number(o.failed) + ' ever' : '', o.failed_24h ? 'bad' : ''],
-      ['Policy', h('a', { href: '#/policy' }, o.policy || '–'), o.decisions ? plural(o.decisions, 'decision') + (o.last_decision_ms ? ', the last in ' + duration(o.last_decision_ms / 1000) : '') : 'no decision yet', 'wide'],
+      ['Policy', h('a', { href: '#/policy' }, knobs(o.policy || '–')), o.decisions ? plural(o.decisions, 'decision') + (o.last_decision_ms ? ', the last in ' + duration(o.last_decision_ms / 1000) : '') : 'no decision yet', 'wide'],
     ].map(([name, value, more, tone]) => h('div', { class: 'counter ' + tone, key: name }, h('dt', {}, name), h('dd', {}, h('b', {}, value), more ? h('span', {}, more) : null))));
   }
   function drawRunning(page) {
