@@ -31,7 +31,7 @@ def gpt(folder: str, steps: int) -> None:
     model = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4)
     run = fsdp.wrap(
         model, lambda params: torch.optim.AdamW(params, lr=3e-3), data, batch_size=8, epochs=8 * steps / len(data), clip=1.0,
-        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split, checkpoint_every=3600,
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split, checkpoint_every=3600, memory_every=0.1,
     )  # fmt: skip
     name = os.environ.get("FAIRWAY_PLAN", "")
     log = open(f"{folder}/losses", "a", buffering=1) if run.agent.env.rank == 0 else None

@@ -41,11 +41,14 @@ def environ(rank: int, world: int, port: int, more: Mapping[str, Any]) -> dict[s
 class Running:
     """The processes of one attempt."""
 
-    def __init__(self, command: Sequence[str], world: int, env: Mapping[str, Any]) -> None:
+    def __init__(self, command: Sequence[str], world: int, env: Mapping[str, Any], nodes: Sequence[Any] = ()) -> None:
+        """nodes are the folders in memory of the node of each rank, if they are on several."""
         port = free_port()
         self.processes = []
         for rank in range(world):
             mine = environ(rank, world, port, env)
+            if nodes:
+                mine.update(FAIRWAY_MEMORY_DIR=str(nodes[rank]), FAIRWAY_NODES=str(len(set(nodes))))
             process = subprocess.Popen(
                 [sys.executable, *command], env=mine, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
@@ -56,6 +59,12 @@ class Running:
         for p in self.processes:
             if p.poll() is None:
                 p.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills all ranks at once."""
+        for p in self.processes:
+            p.kill()
+        self.wait()
 
     def wait(self, timeout: float = 300) -> tuple[list[int], list[str]]:
         """The exit codes and outputs, by rank."""

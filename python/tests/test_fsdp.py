@@ -3,8 +3,10 @@
 
 """Execution plans, and trainings under them with real processes over gloo."""
 
+import functools
 import json
 import math
+import shutil
 import tempfile
 import unittest
 from pathlib import Path
@@ -49,6 +51,20 @@ class Names(unittest.TestCase):
         self.assertEqual(bad.problems, ("FAIRWAY_PLAN='fast'",))
 
 
+def losses(folder):
+    """The losses, their steps, and the plans in their order."""
+    lines = [json.loads(line) for line in (folder / "losses").read_text().splitlines()]
+    return [loss for _, _, loss in lines], [step for step, _, _ in lines], list(dict.fromkeys(plan for _, plan, _ in lines))
+
+
+@functools.lru_cache(maxsize=None)
+def losses_alone(steps):
+    """The losses of the tiny GPT, run once in one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        run([JOB, "gpt", folder, str(steps)])
+        return losses(Path(folder))
+
+
 @unittest.skipIf(fsdp is None, NEEDS)
 class Refusals(unittest.TestCase):
     def test_plans_that_cannot_be_run(self):
@@ -75,11 +91,6 @@ class Sharded(unittest.TestCase):
         self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 120,
                     "FAIRWAY_CHECKPOINT_DIR": str(self.folder / "kept"), "FAIRWAY_REPORT_SECONDS": 0.1}
 
-    def losses(self, folder):
-        """The losses by step, and the plans in their order."""
-        lines = [json.loads(line) for line in (folder / "losses").read_text().splitlines()]
-        return [loss for _, _, loss in lines], [step for step, _, _ in lines], list(dict.fromkeys(plan for _, plan, _ in lines))
-
     def attempt(self, number, plan, leave_after=None):
         """Runs an attempt to its end, or asks it to leave after some steps."""
         (self.folder / "pace").write_text(json.dumps({"": 0.05 if leave_after else 0.0}))
@@ -93,10 +104,7 @@ class Sharded(unittest.TestCase):
     def test_another_plan_goes_on_where_one_was(self):
         """Saved under one plan, damaged, and gone on with under another: the losses are
         those of one process, up to the order in which floats are added."""
-        alone = self.folder / "alone"
-        alone.mkdir()
-        run([JOB, "gpt", str(alone), str(self.STEPS)])
-        want, _, _ = self.losses(alone)
+        want, _, _ = losses_alone(self.STEPS)
         self.attempt(1, "fsdp2", leave_after=4)
         kept = self.folder / "kept" / "fairway"
         (first,) = kept.glob("shards-*")
@@ -108,7 +116,7 @@ class Sharded(unittest.TestCase):
             file.seek(100)
             file.write(b"x" * 16)
         self.attempt(3, "zero1")
-        got, steps, plans = self.losses(self.folder)
+        got, steps, plans = losses(self.folder)
         self.assertEqual(plans, ["fsdp2", "tp2/2+recompute", "zero1"])
         second = [i for i, (a, b) in enumerate(zip(steps, steps[1:]), 1) if b <= a]
         self.assertEqual(len(second), 1, steps)  # only the damaged one's steps were done twice
@@ -122,6 +130,29 @@ class Sharded(unittest.TestCase):
         self.assertEqual({r["can"] for r in reports if r.get("done")}, {"resizes"})
         samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
         self.assertEqual({(s["gpus"], s["sync"]) for s in samples} - {(1, 0.0)}, {(2, 0.0)})
+
+    def test_a_lost_node_costs_a_few_steps(self):
+        """A rank on node a and one on b, nothing on the disk. Both die, and with a its
+        memory: b has both parts, of which the rank on another node gets its own."""
+        want, _, _ = losses_alone(self.STEPS)
+        a, b, c = (self.folder / name for name in "abc")
+        (self.folder / "pace").write_text('{"": 0.1}')
+        command, env = [JOB, "gpt", str(self.folder), str(self.STEPS)], dict(self.env, FAIRWAY_PLAN="fsdp2")
+        running = Running(command, 2, dict(env, FAIRWAY_ATTEMPT=1), [a, b])
+        wait_for(lambda: len({p.parent for p in b.glob("*/part-*/checkpoint-*")}) == 2 and self.daemon.reports[-1].get("done", 0) >= 64, 600)
+        running.kill()
+        self.assertEqual(list((self.folder / "kept").glob("*/shards-*")), [])
+        shutil.rmtree(a)
+        (self.folder / "pace").write_text('{"": 0.0}')
+        codes, outputs = Running(command, 2, dict(env, FAIRWAY_ATTEMPT=2), [c, b]).wait()
+        self.assertEqual(codes, [0, 0], outputs)
+        got, steps, _ = losses(self.folder)
+        again = next(i for i, (x, y) in enumerate(zip(steps, steps[1:]), 1) if y <= x)
+        print(f"\n  a lost node: {again - steps[again]} steps done again of {again}")
+        self.assertGreater(steps[again], 0)
+        self.assertEqual(steps[again:], list(range(steps[again], self.STEPS)))
+        for step, loss in zip(steps, got):
+            self.assertTrue(math.isclose(loss, want[step], rel_tol=1e-5), (step, loss, want[step]))
 
     def test_noise_of_shards_is_that_of_the_whole(self):
         """Accumulated, paired, and in the metric of Adam: two ranks, replicas or halves of

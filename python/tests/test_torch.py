@@ -3,10 +3,12 @@
 
 """The agent with real PyTorch: gangs of processes over gloo."""
 
+import functools
 import io
 import json
 import math
 import re
+import shutil
 import tempfile
 import unittest
 from pathlib import Path
@@ -35,6 +37,13 @@ def result(output):
     return json.loads(line[len("result "):])
 
 
+@functools.lru_cache(maxsize=None)
+def never_disturbed():
+    """The result of the elastic job, run once without a disturbance."""
+    with tempfile.TemporaryDirectory() as folder:
+        return result(run([JOB, "elastic", folder, "0"])[0])
+
+
 @unittest.skipIf(torch is None, "this interpreter has no torch")
 class Elastic(unittest.TestCase):
     def setUp(self):
@@ -49,7 +58,7 @@ class Elastic(unittest.TestCase):
     def test_1_4_2_4_reaches_the_undisturbed_loss(self):
         """Real processes, real signals. The batch stays the same, so the loss
         must be the same but for the order in which floats are added."""
-        undisturbed = result(run([JOB, "elastic", str(self.folder), "0"])[0])
+        undisturbed = never_disturbed()
         sizes = (1, 4, 2, 4)
         for attempt, world in enumerate(sizes, 1):
             # So slow that those which are told to leave are not at their end before.
@@ -73,7 +82,7 @@ class Elastic(unittest.TestCase):
     def test_changes_in_place_reach_the_undisturbed_loss(self):
         """A gang that grows, shrinks and loses its first rank, without a restart:
         those that stay keep their process, and no step is lost."""
-        undisturbed = result(run([JOB, "elastic", str(self.folder), "0"])[0])
+        undisturbed = never_disturbed()
         gang = Supervisor([JOB, "elastic", str(self.folder), "0.004"], 1, dict(self.env, FAIRWAY_ATTEMPT=1))
         self.addCleanup(gang.close)
         wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) > 0)
@@ -95,6 +104,32 @@ class Elastic(unittest.TestCase):
         self.assertTrue(all(0 < r["resized"]["away"] < 60 for r in reports if "resized" in r))
         self.assertTrue(reports[-1]["complete"])
         self.assertEqual(reports[-1]["done"], 1920)
+
+    def test_a_lost_node_costs_a_few_steps(self):
+        """Two ranks on node a and one on b, nothing on the disk. All processes die, and with
+        a its memory: two ranks on another node, and the one on b, go on from b's memory."""
+        undisturbed = never_disturbed()
+        a, b, c = (self.folder / name for name in "abc")
+        command = [JOB, "elastic", str(self.folder), "0.006", "3600"]
+        running = Running(command, 3, dict(self.env, FAIRWAY_ATTEMPT=1), [a, a, b])
+        wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= 320 and any(b.glob("*/checkpoint-1000003-*")))
+        running.kill()
+        done = max(r.get("done", 0) for r in self.daemon.reports)
+        self.assertEqual(list((self.folder / "kept").glob("*/checkpoint-*")), [])
+        shutil.rmtree(a)
+        (self.folder / "hurry").touch()
+        running = Running(command, 3, dict(self.env, FAIRWAY_ATTEMPT=2), [c, c, b])
+        codes, outputs = running.wait()
+        self.assertEqual(codes, [0, 0, 0], outputs)
+        restored = next(r["restored"] for r in reversed(self.daemon.reports) if "restored" in r)
+        print(f"\n  a lost node: {(done - restored) / 16:.0f} steps done again of {done / 16:.0f}")
+        self.assertGreater(restored, 0)
+        for output in outputs:
+            end = result(output)
+            self.assertTrue(end["resumed"])
+            self.assertTrue(math.isclose(end["loss"], undisturbed["loss"], rel_tol=1e-4), (end, undisturbed))
+        self.check_order()
+        self.assertEqual(list(b.glob("*")) + list(c.glob("*")), [], "memory is freed at the end")
 
     def test_stop_while_the_gang_is_in_pieces(self):
         gang = Supervisor([JOB, "elastic", str(self.folder), "0.004"], 2, dict(self.env, FAIRWAY_ATTEMPT=1))
@@ -199,7 +234,7 @@ class Kept(unittest.TestCase):
         for _ in range(3):
             (x,) = next(batches)
             run.step(run.model(x).square().mean())
-        disk = run.agent.store._disk
+        disk = run.agent.store.disk
         with mock.patch.object(disk, "put", side_effect=OSError(28, "full")), self.assertLogs("fairway", "ERROR"):
             run._save()
             run.agent.settle()

@@ -30,7 +30,9 @@ def elastic(pause: float) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     data = torch.utils.data.TensorDataset(torch.arange(480), inputs, targets)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 40, 0.7)
-    run = fairway.torch.wrap(model, optimizer, data, batch_size=16, epochs=4, scheduler=scheduler, checkpoint_every=0.7)
+    run = fairway.torch.wrap(
+        model, optimizer, data, batch_size=16, epochs=4, scheduler=scheduler, checkpoint_every=float(sys.argv[4] if sys.argv[4:] else 0.7), memory_every=0.1
+    )
     rank = run.agent.env.rank
     with open(f"{sys.argv[2]}/seen-{run.agent.env.attempt}-{rank}", "w", buffering=1) as seen:
         for indices, x, y in run:

@@ -50,10 +50,11 @@ class Agent:
         for problem in self.env.problems:
             log.warning("ignoring %s", problem)
         folder = checkpoint_dir or self.env.checkpoint_dir
-        # Ranks on other nodes could not read what is in the memory of this one.
-        memory = self.env.memory_dir if self.env.nodes == 1 else ""
-        self.store: Optional[Store] = Store(Path(folder) / "fairway", memory=memory) if folder else None
-        self._behind = Behind(self._write)
+        self.store: Optional[Store] = None
+        if folder:
+            self.store = Store(Path(folder) / "fairway", memory=self.env.memory_dir, attempt=self.env.attempt, nodes=self.env.nodes)
+        self._behind = Behind()
+        self.wrote = 0.0  # seconds that the last checkpoint in memory took to write
         self.notice = Notice()
         self.params: Optional[Params] = None  # of the throughput model, as the daemon fitted it
         self.save_error = ""  # why the last save failed; empty: it did not
@@ -229,30 +230,50 @@ class Agent:
         self._behind.settle()
         return self._write(content, None)
 
-    def save_behind(self, make: Callable[[], Content]) -> None:
+    def save_behind(self, make: Callable[[], Content], number: int = 0) -> None:
         """Like save, but returns as soon as make has: a thread writes what it
         returned, which must not change any more, and tells the daemon then. If
         the write before is not done, this one waits for it, and the newest
-        replaces it."""
+        replaces it. number is the checkpoint's, by default the next."""
         self._behind.withdraw()
         try:
             content = make()
         except Exception as err:  # noqa: BLE001
             self.save_failed(f"{type(err).__name__}: {err}")
             return
-        self._behind.put(content, self._done)
+        done = self._done
+        self._behind.put(lambda: self._write(content, done, number))
+
+    def save_near(self, write: Callable[[], object]) -> None:
+        """Lets a thread write a checkpoint to the memory of the node. The daemon is not
+        told: it counts on what is on the disk."""
+
+        def timed() -> None:
+            began = time.monotonic()
+            try:
+                write()
+            except Exception:  # noqa: BLE001: the training goes on with the one before
+                log.exception("cannot write a checkpoint to memory")
+            self.wrote = time.monotonic() - began
+
+        self._behind.put(timed)
+
+    @property
+    def saving(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._behind.busy
 
     def settle(self, timeout: Optional[float] = None) -> bool:
         """Waits until what was saved behind is durable, or has failed (see
         save_error). Returns whether that is so."""
         return self._behind.settle(timeout)
 
-    def _write(self, content: Content, done: Optional[float]) -> Optional[Path]:
+    def _write(self, content: Content, done: Optional[float], number: int = 0) -> Optional[Path]:
         if self.store is None:
             self.save_failed("there is no folder for checkpoints (FAIRWAY_CHECKPOINT_DIR)")
             return None
         try:
-            path = self.store.save(content)
+            path = self.store.save(content, number)
         except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
             self.save_failed(getattr(err, "strerror", None) or f"{type(err).__name__}: {err}")
             return None

@@ -8,25 +8,27 @@ from __future__ import annotations
 import threading
 from typing import Callable, Optional
 
-from fairway.checkpoint import Content
-
-Write = Callable[[Content, Optional[float]], None]
+Write = Callable[[], object]
 
 
 class Behind:
     """Writes checkpoints in a thread of its own, one at a time; of those that
     wait, only the newest is written."""
 
-    def __init__(self, write: Write) -> None:
-        self._write = write  # gets the content and the work it holds; raises nothing
+    def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: Optional[tuple[Content, Optional[float]]] = None
+        self._waiting: Optional[Write] = None
         self._busy = False
 
-    def put(self, content: Content, done: Optional[float]) -> None:
-        """Queues a checkpoint and returns at once."""
+    @property
+    def busy(self) -> bool:
+        """Whether something is left to write."""
+        return self._busy
+
+    def put(self, write: Write) -> None:
+        """Queues the write of a checkpoint, which raises nothing, and returns at once."""
         with self._changed:
-            self._waiting = (content, done)
+            self._waiting = write
             if not self._busy:
                 self._busy = True
                 threading.Thread(target=self._run, name="fairway-checkpoints", daemon=True).start()
@@ -48,6 +50,6 @@ class Behind:
                     self._busy = False
                     self._changed.notify_all()
                     return
-                (content, done), self._waiting = self._waiting, None
-            self._write(content, done)
-            del content  # its memory can be used again
+                write, self._waiting = self._waiting, None
+            write()
+            del write  # the memory of its content can be used again

@@ -8,7 +8,8 @@ newest is damaged, the one before it is used.
 
 Where the node offers memory, a checkpoint is written there first, and from there
 to the disk. A process that is killed in between loses nothing: the next one on the
-node takes the newest that is whole, wherever it is."""
+node takes the newest that is whole, wherever it is. fairway.torch also keeps
+checkpoints in the memory of several nodes (see fairway.torch.near)."""
 
 from __future__ import annotations
 
@@ -32,6 +33,13 @@ Content = Union[bytes, Callable[[BinaryIO], None]]
 # The part of the memory that is free, of the folder in memory and of the node, which
 # one checkpoint may take.
 _SHARE_OF_FOLDER, _SHARE_OF_NODE = 0.5, 0.25
+
+# Where a container finds the limit of its memory, and what it uses of it.
+_LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+
+# The checkpoints of a later attempt have higher numbers than those of an earlier one,
+# also where nobody can see how many that one has left in the memory of other nodes.
+_PER_ATTEMPT = 1_000_000
 
 
 class _HashingWriter:
@@ -61,7 +69,7 @@ class _HashingWriter:
         self._file.flush()
 
 
-class _Folder:
+class Folder:
     """The checkpoints in one folder."""
 
     def __init__(self, path: Path) -> None:
@@ -103,6 +111,14 @@ class _Folder:
         sync_folder(self.path)
         return path
 
+    def put_if_it_fits(self, number: int, content: Content) -> Optional[Path]:
+        """Writes a checkpoint to a folder in memory; None if it does not fit."""
+        try:
+            return self.put(number, content, _room(self.path))
+        except OSError as err:  # the disk shall say whether it is more than that
+            log.info("no checkpoint in memory: %s", err)
+            return None
+
     def keep(self, count: int) -> None:
         """Removes all but the newest."""
         for _, old in self.all()[:-count]:
@@ -113,41 +129,62 @@ class Store:
     """The checkpoints of one job in one folder and, if there is one, in a folder
     in the memory of the node. One process at a time may save; any number may load."""
 
-    def __init__(self, folder: Union[str, Path], keep: int = 2, memory: Union[str, Path, None] = None) -> None:
+    def __init__(
+        self, folder: Union[str, Path], keep: int = 2, memory: Union[str, Path, None] = None, attempt: int = 0, nodes: int = 1
+    ) -> None:
         if keep < 1:
             raise ValueError(f"keep = {keep}; want 1 or more")
         self.folder = Path(folder)
-        self._disk, self._keep = _Folder(self.folder), keep
-        self._memory: Optional[_Folder] = None
+        self.disk, self._keep = Folder(self.folder), keep
+        self.memory: Optional[Folder] = None
         if memory:  # each folder has its own part of it: a script may name another
             own = hashlib.sha256(os.path.abspath(self.folder).encode()).hexdigest()[:16]
-            self._memory = _Folder(Path(memory) / own)
+            self.memory = Folder(Path(memory) / own)
+        self._number = attempt * _PER_ATTEMPT  # that no later checkpoint may have
+        self._looked = False
+        self._nodes = nodes
 
-    def save(self, content: Content) -> Path:
+    def number(self, after: int = 0) -> int:
+        """A number for the next checkpoint: above those of all that are here, and above
+        another one. One process at a time saves, so the disk is looked at once."""
+        here = self.memory.all() if self.memory else []
+        if not self._looked:
+            here += self.disk.all()
+            self._looked = True
+        self._number = 1 + max([number for number, _ in here] + [self._number, after])
+        return self._number
+
+    def save(self, content: Content, number: int = 0) -> Path:
         """Writes a checkpoint and returns its path once it is durable. Content
         is bytes, or a function that writes to the file it is given, perhaps twice.
         Raises OSError if the disk does not take it; earlier checkpoints stay."""
-        number = 1 + max((number for number, _ in self._disk.all() + self._in_memory()), default=0)
-        near = self._put_in_memory(number, content)
-        path = self._disk.put(number, _copy_of(near) if near else content)
-        self._disk.keep(self._keep)
+        number = number or self.number()
+        near = self.save_to_memory(content, number)
+        path = self.disk.put(number, _copy_of(near) if near else content)
+        self.disk.keep(self._keep)
+        return path
+
+    def save_to_memory(self, content: Content, number: int) -> Optional[Path]:
+        """Writes a checkpoint to the memory of the node; None if there is no room."""
+        if self.memory is None:
+            return None
+        path = self.memory.put_if_it_fits(number, content)
+        if path is not None:
+            self.memory.keep(1)
         return path
 
     def latest(self) -> Optional[Path]:
         """The newest checkpoint that is whole; None if there is none."""
-        disk, memory = self._disk.all(), self._in_memory()
+        # Ranks on other nodes could not read what is in the memory of this one.
+        disk, memory = self.disk.all(), self.memory.all() if self.memory and self._nodes == 1 else []
         saved = {path.name for _, path in disk}
         # Of two with the same number the disk's counts: the job may have run on another
         # node in between. If they are the same, memory is nearer.
         found = [(number, 1, path) for number, path in disk]
         found += [(number, 2 if path.name in saved else 0, path) for number, path in memory]
         for _, _, path in sorted(found, reverse=True):
-            try:
-                if digest_of(path) == path.name.rsplit("-", 1)[1]:
-                    return path
-                log.warning("checkpoint %s is damaged; using the previous one", path.name[:40])
-            except OSError as err:
-                log.warning("cannot read checkpoint %s: %s", path.name[:40], err)
+            if whole(path):
+                return path
         return None
 
     def durable(self, path: Path) -> bool:
@@ -159,32 +196,37 @@ class Store:
         path = self.latest()
         return path.read_bytes() if path else None
 
-    def _in_memory(self) -> list[tuple[int, Path]]:
-        return self._memory.all() if self._memory else []
 
-    def _put_in_memory(self, number: int, content: Content) -> Optional[Path]:
-        """Writes a checkpoint to memory; None if it does not fit."""
-        if self._memory is None:
-            return None
-        try:
-            path = self._memory.put(number, content, _room(self._memory.path))
-            self._memory.keep(1)
-            return path
-        except OSError as err:  # the disk shall say whether it is more than that
-            log.info("no copy of the checkpoint in memory: %s", err)
-            return None
+def whole(path: Path) -> bool:
+    """Whether a checkpoint is as it was written."""
+    try:
+        if digest_of(path) == path.name.rsplit("-", 1)[1]:
+            return True
+        log.warning("checkpoint %s is damaged; using the previous one", path.name[:40])
+    except OSError as err:
+        log.warning("cannot read checkpoint %s: %s", path.name[:40], err)
+    return False
 
 
 def _room(folder: Path) -> float:
     """The bytes that a checkpoint may take in a folder in memory."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = os.statvfs(folder)
-    room = _SHARE_OF_FOLDER * disk.f_bavail * disk.f_frsize
+    room = min(_SHARE_OF_FOLDER * disk.f_bavail * disk.f_frsize, _SHARE_OF_NODE * _left_of_limit())
     with open("/proc/meminfo", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 return min(room, _SHARE_OF_NODE * 1024 * int(line.split()[1]))
     return room
+
+
+def _left_of_limit() -> float:
+    """The bytes that the container of this process may still use: what it writes to a
+    folder in memory counts as its own."""
+    try:
+        return float(_LIMIT.read_text()) - float(_USED.read_text())
+    except (OSError, ValueError):  # there is no limit, or it cannot be seen
+        return math.inf
 
 
 def _copy_of(path: Path) -> Callable[[BinaryIO], None]:

@@ -37,6 +37,10 @@ _NO_GRADIENT = 1e15
 # Steps between two measurements of the exchange, if they are not longer than that.
 _PROBE_EVERY, _LONG = 8, 0.1
 
+# The parts of its time that a training may stand still for checkpoints in memory, and
+# that the thread which writes them may work.
+_STILL, _WRITING = 0.04, 0.25
+
 # The losses that are kept between two looks at them.
 _LOSSES = 64
 
@@ -95,6 +99,7 @@ class Options:
     """How often things happen, in seconds."""
 
     checkpoint_every: float = 300.0
+    near_every: float = 30.0
     agree_every: float = 0.5
     choose_every: float = 30.0
 
@@ -155,6 +160,7 @@ class Loop:
         self.lr = 0.0  # for the plots
         self.save: Callable[[], None] = lambda: None  # called by all ranks after the same step
         self.settle: Callable[[], None] = lambda: None  # the same; returns when what was saved is safe, or has failed
+        self.save_near: Optional[Callable[[], None]] = None  # like save, but to memory; None: there is none
         self.after_step: Callable[[], None] = lambda: None  # called when done has grown
         self.asked: Callable[[], int] = lambda: 0  # the generation of the gang that this rank should be in
         self.generation = agent.env.generation
@@ -173,7 +179,7 @@ class Loop:
         self._prior = 0.0
         self._noise: Optional[Noise] = None
         now = time.monotonic()
-        self._last_save, self._last_choice = now, now
+        self._last_save, self._last_choice, self._next_near = now, now, now + options.near_every
         self._next_try = 0.0  # to save and leave, after a save that failed
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
@@ -269,9 +275,11 @@ class Loop:
         leads = self.agent.env.rank == 0
         wish = self._choose(now) if leads else Config(0, 0)
         self._pace.add(self._timer.drain_own())
-        stop, save, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
+        stop, save, near, saving, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
             float(self.agent.should_stop() and now >= self._next_try),
             float(leads and now - self._last_save >= self._options.checkpoint_every),
+            float(leads and self.save_near is not None and now >= self._next_near),
+            float(self.agent.saving),
             pace,
             float(wish.local),
             float(wish.accum),
@@ -286,6 +294,8 @@ class Loop:
         self._take(Config(int(local), int(accum)))
         if (stop or save) and not self.finished:
             self._save_and_leave(bool(stop))
+        elif near and not saving and not self.finished:
+            self._save_near()
         if generation > self.generation and not stop and not self.finished:
             self.regroup()
         self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
@@ -311,6 +321,7 @@ class Loop:
             self.settle()
         (failed,) = self._reducer.max([float(bool(self.agent.save_error))])
         self._last_save = time.monotonic()
+        self._next_near = self._last_save + self._options.near_every
         self._timer.restart()
         if stop and not failed:
             log.info("asked to stop: saved a checkpoint after %d examples, exiting", self.position)
@@ -319,6 +330,14 @@ class Loop:
             pause = min(5.0, self.agent.env.notice / 10)
             self._next_try = self._last_save + pause
             log.error("asked to stop, but the work is not saved; training on, trying again in %.0f s", pause)
+
+    def _save_near(self) -> None:
+        """Saves to memory, and decides when to do so again."""
+        began = time.monotonic()
+        self.save_near()  # type: ignore[misc]
+        now = time.monotonic()
+        self._next_near = now + max(self._options.near_every, (now - began) / _STILL, self.agent.wrote / _WRITING)
+        self._timer.restart()
 
     def _take(self, config: Config) -> None:
         if config == self.config:

@@ -16,6 +16,7 @@ and start it again on another number of GPUs: it goes on where it was.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import sys
@@ -26,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 import fairway
+from fairway.checkpoint import whole
 from fairway.env import Environment
 from fairway.goodput import Config
 from fairway.loop import Loop, Options, limits_of
@@ -36,6 +38,7 @@ from fairway.timing import WallClock
 from fairway.torch import state as checkpoints
 from fairway.torch.gang import CudaClock, Reducer, Replica, device_of, of_group
 from fairway.torch.gradients import Meter
+from fairway.torch.near import WHOLE, Near
 from fairway.torch.source import Source, permute
 from fairway.torch.together import Together, check_count, parts_of, together
 
@@ -79,8 +82,9 @@ class Run:
     and its relatives, adascale for others); converged is the part of the highest
     loss by which it falls in an epoch when the training has converged, for policies
     that predict that; clip bounds the length of the gradient; extra is an object with
-    state_dict and load_state_dict that is kept with the rest; choose_every is how
-    many seconds apart changes of the batch size are at least; ddp holds options for
+    state_dict and load_state_dict that is kept with the rest; checkpoint_every is how many
+    seconds apart checkpoints on the disk are, memory_every those in memory at least;
+    choose_every is how many seconds apart changes of the batch size are at least; ddp holds options for
     DistributedDataParallel; agent is the process's own if not given."""
 
     def __init__(
@@ -102,6 +106,7 @@ class Run:
         extra: Any = None,
         device: Optional[torch.device] = None,
         checkpoint_every: float = 300.0,
+        memory_every: float = 30.0,
         choose_every: float = 30.0,
         ddp: Optional[dict[str, Any]] = None,
         agent: Optional[fairway.Agent] = None,
@@ -138,9 +143,12 @@ class Run:
             replicas=self._replicas,
             reducer=self.reducer,
             clock=CudaClock() if self.device.type == "cuda" else WallClock(),
-            options=Options(checkpoint_every=checkpoint_every, choose_every=min(choose_every, env.report_seconds)),
+            options=Options(checkpoint_every=checkpoint_every, near_every=memory_every, choose_every=min(choose_every, env.report_seconds)),
         )
         self.loop.save, self.loop.settle = self._save, self._settle
+        self._near = Near(self.agent.store, self.reducer, self.agent.env.rank)
+        if self._near.available:
+            self.loop.save_near = self._save_near
         self._copies = checkpoints.Copies()
         self.loop.after_step = self._advance
         self._meter: Optional[Meter] = None
@@ -190,6 +198,8 @@ class Run:
                     break
         self.loop.end()
         self.reducer.barrier()
+        if self._near.several:  # on one machine the daemon does this
+            self._near.clear()
 
     def step(self, loss: torch.Tensor) -> bool:
         """Computes the gradient of the loss (the mean over the examples handed
@@ -390,6 +400,7 @@ class Run:
         Rank 0 saves; the others have the same."""
         self.agent.regrouped(rank, 1)
         self.reducer = Reducer(self.agent.env, self.device)
+        self._near = Near(self.agent.store, self.reducer, 0)
         self._save()
         self._settle()
         self.agent.leave()
@@ -405,6 +416,7 @@ class Run:
     def _enter(self, place: Place, fresh: bool) -> None:
         self.agent.regrouped(place.rank, place.world)
         self.reducer = Reducer(self.agent.env, self.device, place.port, self._member)
+        self._near = Near(self.agent.store, self.reducer, place.rank)
         most, least = self.reducer.max([float(self.loop.steps), -float(self.loop.steps)])
         if place.fresh or most != -least:  # one rank may have ended a step that another could not
             leads = place.rank == 0
@@ -443,14 +455,35 @@ class Run:
     def _kept(self) -> list[tuple[str, Any]]:
         return [("scheduler", self.scheduler), ("scaler", self._scaler), ("extra", self._extra)]
 
-    def _save(self) -> None:
-        if self.agent.store is None:
+    def _save(self, near: bool = False) -> None:
+        """Saves to the memory of each node and, unless it is to be near, to the disk."""
+        store, leads = self.agent.store, self.agent.env.rank == 0
+        if store is None:
             if self.agent.should_stop():
                 self.agent.save(b"")  # says that there is no folder
             return
-        state = self.state_dict()
-        if self.agent.env.rank == 0:
-            self.agent.save_behind(lambda: self._copies.take(state))
+        state, number = self.state_dict(), store.number() if leads else 0
+        if self._near.several:
+            state, number = self._as_on_rank_0(state, number)
+        if leads and not near:
+            self.agent.save_behind(lambda: self._copies.take(state), number)
+        elif number and self._near.leads:
+            content = self._copies.take(state)
+            self.agent.save_near(lambda: store.save_to_memory(content, number))
+
+    def _save_near(self) -> None:
+        self._save(near=True)
+
+    def _as_on_rank_0(self, state: dict[str, Any], number: int) -> tuple[dict[str, Any], int]:
+        """Makes this rank's state that of rank 0. Replicas have the same parameters and
+        optimiser; the rest is small, and sent."""
+        same = {name for name, _ in self.module.named_parameters()}
+        model = copy.copy(state["model"])
+        rest = {key: value for key, value in state.items() if key != "optimizer"}
+        rest["model"] = {key: value for key, value in model.items() if key not in same}
+        rest, number = self.reducer.share((rest, number))
+        model.update(rest["model"])
+        return {**state, **rest, "model": model}, number
 
     def _settle(self) -> None:
         if self.agent.env.rank == 0:
@@ -458,18 +491,24 @@ class Run:
         self.reducer.barrier()  # no rank leaves before the work is safe
 
     def _load(self) -> bool:
-        """Goes on from the last checkpoint, if there is one. All ranks read the
-        same: the one that rank 0 found whole."""
-        store = self.agent.store
-        path = store.latest() if store is not None and self.agent.env.rank == 0 else None
-        path = self.reducer.gather(path)[0]
-        if path is None:
+        """Goes on from the last checkpoint, if there is one: the newest that is whole, in
+        the memory of a node or on the disk, where rank 0 finds it."""
+        env, store = self.agent.env, self.agent.store
+        disk = dict(store.disk.all()) if store is not None and env.rank == 0 else {}
+
+        def check(number: int) -> bool:
+            (damaged,) = self.reducer.max([float(env.rank == 0 and not whole(disk[number]))])
+            return not damaged
+
+        found = self._near.find([WHOLE] * self.reducer.world, {number: path.name for number, path in disk.items()}, check)
+        if found is None:
             return False
-        state = checkpoints.read(path)
+        state = checkpoints.read(found.content or self.reducer.gather(disk.get(found.number))[0])
         self._restore(state)
-        if store is not None and not store.durable(path):
+        if store is not None and env.rank == 0:
+            store.number(after=found.highest)
+        if not found.durable:
             self.loop.save_soon()  # it is in memory only
-        env = self.agent.env
         checkpoints.set_random_state(state["random"], env.rank, env.world, self._seed + self.loop.position)
         if self._source.streams:
             self._source.resume(state.get("stream", []), env.rank, env.world)

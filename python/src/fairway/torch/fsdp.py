@@ -16,6 +16,7 @@ whatever the plans before and after: parts of the model are put together anew.
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import logging
 from typing import Any, Callable, Iterable, Optional, Union
@@ -165,13 +166,18 @@ class Run(fairway.torch.Run):
         model, optimizer = get_state_dict(self.module, parts_of(self.optimizer))
         return {"model": model, "optimizer": optimizer}
 
-    def _save(self) -> None:
+    def _save(self, near: bool = False) -> None:
         if self._store is None:
             super()._save()
             return
         course, why = self.state_dict(), ""
+        leads = self.agent.env.rank == 0
+        number = self.agent.store.number(max(self._store.all(), default=0) if not near else 0) if leads else 0
+        if near:
+            self._save_part(*self.reducer.share((course, number)))
+            return
         try:
-            self._store.save(self._tensors(), course)
+            self._store.save(self._tensors(), course, number)
         except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
             why = getattr(err, "strerror", None) or f"{type(err).__name__}: {err}"
         failed = [str(text) for text in self.reducer.gather(why) if text]
@@ -180,15 +186,35 @@ class Run(fairway.torch.Run):
         else:
             self.agent.saved()
 
+    def _save_part(self, course: dict[str, Any], number: int) -> None:
+        """Saves what this rank holds to the memory of its node and of the next one."""
+        file = io.BytesIO()
+        self._copies.take({"tensors": _locals(self._tensors()), "course": course})(file)
+        rank, near = self.agent.env.rank, self._near
+        kept = {rank: file.getvalue(), **near.swap(file.getvalue())}
+        self.agent.save_near(lambda: [near.put(near.part(owner, self._layout), number, part) for owner, part in kept.items()])
+
     def _settle(self) -> None:
         self.reducer.barrier()
 
     def _load(self) -> bool:
-        path = self._store.latest() if self._store is not None else None
-        if path is None:
+        if self._store is None:
             return False
+        rank, world = self.agent.env.rank, self.agent.env.world
+        disk = self.reducer.gather(self._store.all() if rank == 0 else None)[0]
+        parts = [self._near.part(r, self._layout) for r in range(world)]
+        found = self._near.find(parts, {number: path.name for number, path in disk.items()}, lambda number: self._store.whole(disk[number]))
+        if found is None:
+            return False
+        if rank == 0:
+            self.agent.store.number(after=found.highest)
         tensors = self._tensors()
-        course = self._store.load(path, tensors)
+        if found.content is None:
+            course = self._store.load(disk[found.number], tensors)
+        else:
+            state = checkpoints.read(found.content)
+            tensors, course = _fill(tensors, state["tensors"]), state["course"]
+            self.loop.save_soon()  # it is in memory only
         set_state_dict(
             self.module, parts_of(self.optimizer), model_state_dict=tensors["model"], optim_state_dict=tensors["optimizer"]
         )
@@ -205,6 +231,30 @@ class Run(fairway.torch.Run):
 
     def _course(self) -> dict[str, Any]:
         return dict(super()._course(), plan=self._layout)
+
+
+def _locals(item: Any) -> Any:
+    """What this rank holds of a tree of tensors."""
+    if isinstance(item, torch.Tensor):
+        return local(item)
+    if isinstance(item, dict):
+        return {key: _locals(value) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item)(_locals(value) for value in item)
+    return item
+
+
+def _fill(item: Any, kept: Any) -> Any:
+    """Puts back what _locals returned, in a tree that is laid out in the same way."""
+    if isinstance(item, torch.Tensor):
+        with torch.no_grad():
+            local(item).copy_(kept)
+        return item
+    if isinstance(item, dict):
+        return {key: _fill(item.get(key), value) for key, value in kept.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item)(_fill(old, value) for old, value in zip(item, kept))
+    return kept
 
 
 def _plan_of(env: Environment) -> Plan:

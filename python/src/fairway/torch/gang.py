@@ -122,6 +122,20 @@ class Reducer:
         dist.all_gather_object(out, mine, group=self._group)
         return out
 
+    def exchange(self, send: list[tuple[int, bytes]], receive: list[tuple[int, int]]) -> list[bytearray]:
+        """Sends bytes to ranks, and returns what others send, of whom and how much of
+        which must be known."""
+        work, got, kept = [], [], []
+        for source, size in receive:
+            got.append(bytearray(size))
+            work.append(dist.irecv(torch.frombuffer(got[-1], dtype=torch.uint8), source, group=self._group))
+        for target, data in send:
+            kept.append(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+            work.append(dist.isend(kept[-1], target, group=self._group))
+        for item in work:
+            item.wait()
+        return got
+
     def barrier(self) -> None:
         """Waits for all ranks."""
         self.max([0.0])

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 import torch.distributed.checkpoint as dcp
 
@@ -38,10 +38,10 @@ class ShardStore:
     def __init__(self, folder: Path, rank: int, reducer: Reducer) -> None:
         self._folder, self._rank, self._reducer = folder, rank, reducer
 
-    def save(self, tensors: dict[str, Any], course: Mapping[str, Any]) -> None:
-        """Writes a checkpoint: tensors may be distributed, course is rank 0's. It is
-        durable on return. Raises on all ranks if one of them fails."""
-        made = self._reducer.gather(self._try(self._make) if self._rank == 0 else None)[0]
+    def save(self, tensors: dict[str, Any], course: Mapping[str, Any], number: int) -> None:
+        """Writes a checkpoint: tensors may be distributed, course and number are rank 0's. It
+        is durable on return. Raises on all ranks if one of them fails."""
+        made = self._reducer.gather(self._try(lambda: self._make(number)) if self._rank == 0 else None)[0]
         if isinstance(made, Exception):
             raise made
         folder = Path(str(made))
@@ -54,15 +54,20 @@ class ShardStore:
         if isinstance(error, Exception):
             raise error
 
-    def latest(self) -> Optional[Path]:
-        """The newest checkpoint that is whole; None if there is none. The ranks share the
-        work of reading it."""
-        for path in self._reducer.gather([path for _, path in reversed(self._all())] if self._rank == 0 else None)[0]:
-            (damaged,) = self._reducer.max([float(not self._whole(path))])
-            if not damaged:
-                return path
+    def all(self) -> dict[int, Path]:
+        """The checkpoints that this rank sees, by number."""
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return {}
+        return {int(m.group(1)): self._folder / name for name in names if (m := _NAME.match(name))}
+
+    def whole(self, path: Path) -> bool:
+        """Whether a checkpoint is as it was written. The ranks share the work of reading it."""
+        (damaged,) = self._reducer.max([float(not self._whole(path))])
+        if damaged:
             log.warning("checkpoint %s is damaged; using the previous one", path.name[:40])
-        return None
+        return not damaged
 
     def load(self, path: Path, tensors: dict[str, Any]) -> dict[str, Any]:
         """Fills tensors from a checkpoint, however they were laid out when it was
@@ -70,18 +75,10 @@ class ShardStore:
         dcp.load(tensors, storage_reader=dcp.FileSystemReader(path), process_group=self._reducer.group)
         return checkpoints.read(path / _COURSE)
 
-    def _all(self) -> list[tuple[int, Path]]:
-        try:
-            names = os.listdir(self._folder)
-        except FileNotFoundError:
-            return []
-        return sorted((int(m.group(1)), self._folder / name) for name in names if (m := _NAME.match(name)))
-
-    def _make(self) -> Path:
+    def _make(self, number: int) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob(_UNFINISHED + "*"):
             shutil.rmtree(old, ignore_errors=True)  # a crash left it
-        number = 1 + max((number for number, _ in self._all()), default=0)
         folder = self._folder / f"{_UNFINISHED}{number}"
         folder.mkdir()
         return folder
@@ -111,7 +108,7 @@ class ShardStore:
         number = folder.name[len(_UNFINISHED) :]
         os.replace(folder, self._folder / f"shards-{number}-{digest_of(folder / _LIST)}")
         sync_folder(self._folder)
-        for _, old in self._all()[:-_KEEP]:
+        for _, old in sorted(self.all().items())[:-_KEEP]:
             shutil.rmtree(old, ignore_errors=True)
 
     def _whole(self, path: Path) -> bool:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import random
 import weakref
 from pathlib import Path
-from typing import Any, BinaryIO, Mapping
+from typing import Any, BinaryIO, Mapping, Union
 
 import torch
 
@@ -41,14 +42,14 @@ def write(file: BinaryIO, state: Mapping[str, Any]) -> None:
     torch.save(dict(state), file)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(content: Union[Path, io.BytesIO]) -> dict[str, Any]:
     """Reads a checkpoint into the memory of the host. It comes from the job's
     own folder, and its checksum was right: the objects in it are trusted."""
     options = {"map_location": "cpu"}
     try:
-        return torch.load(path, weights_only=False, **options)
+        return torch.load(content, weights_only=False, **options)
     except TypeError:  # before 1.13 there was nothing else
-        return torch.load(path, **options)
+        return torch.load(content, **options)
 
 
 class Copies:
