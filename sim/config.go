@@ -68,6 +68,9 @@ type Config struct {
 	// start from the beginning each time.
 	Plain       float64
 	Unprotected bool
+	// Suspends lets every node suspend plain scripts in place, at what their memory costs
+	// (sched.Job.SuspendCost).
+	Suspends bool
 	// LengthError is the error of the work that jobs declare: the standard deviation of
 	// its logarithm around the truth, drawn for each job from the seed. NoLengths: they
 	// declare none.

@@ -99,6 +99,10 @@ func (r *run) carryOut(a sched.Action) error {
 		cost = max(0, j.held-r.now)
 	case a.Job.Suspended.Equal(a.To):
 		cost = resumeCost
+		if j.plain { // by the driver of the GPU, which moves all of its memory
+			out, back := a.Job.SuspendCost()
+			cost = max(cost, out+back)
+		}
 	case j.plain:
 		r.restartFromZero(j)
 	}

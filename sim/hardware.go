@@ -23,6 +23,9 @@ import (
 //     failure is detected; then it fails and goes back to its last checkpoint, or, where
 //     the other ranks keep the state, by Rollback. A part of the deaths takes the node
 //     out of use, with every job on it, until it is repaired.
+//   - Checkpoints in memory are divided over the nodes of a gang, and every part is on
+//     MemoryNodes of them. A failure that takes as many nodes loses them, and the gang
+//     goes back to the disk.
 //   - The policy decides where the gang runs next. If that is nowhere, it waits. The
 //     start takes Launch and Load; other restarts cost what they cost without failures.
 //   - A slow node slows down every gang on it. If somebody looks for slow nodes, it is
@@ -46,8 +49,13 @@ type HardwareConfig struct {
 	Load       sched.Duration `json:"load"`        // of the checkpoint
 	Checkpoint sched.Duration `json:"checkpoint"`  // time between two
 	Save       sched.Duration `json:"save"`        // how long each of them stops the training
-	Rollback   sched.Duration `json:"rollback"`    // most training that a failure loses; 0: all since the last checkpoint
-	Spares     int            `json:"spares"`      // nodes
+	// MemoryEvery is the time between two checkpoints in memory; 0: there are none.
+	MemoryEvery sched.Duration `json:"memory_every"`
+	MemorySave  sched.Duration `json:"memory_save"`  // how long each of them stops the training
+	MemoryLoad  sched.Duration `json:"memory_load"`  // of such a checkpoint
+	MemoryNodes int            `json:"memory_nodes"` // that have each part of it
+	Rollback    sched.Duration `json:"rollback"`     // most training that a failure loses; 0: all since the last checkpoint
+	Spares      int            `json:"spares"`       // nodes
 
 	Seed uint64 `json:"-"`
 }
@@ -61,6 +69,7 @@ func DefaultHardware() HardwareConfig {
 		DetectLost: sched.Duration(time.Minute), DetectHang: sched.Duration(10 * time.Minute),
 		Launch: sched.Duration(3 * time.Minute), Load: sched.Duration(2 * time.Minute),
 		Checkpoint: sched.Duration(30 * time.Minute), Save: sched.Duration(20 * time.Second),
+		MemorySave: sched.Duration(time.Second / 2), MemoryLoad: sched.Duration(10 * time.Second), MemoryNodes: 1,
 	}
 }
 
@@ -111,10 +120,14 @@ func (h *HardwareConfig) valid() error {
 		{"repair", h.Repair, 1}, {"slow_for", h.SlowFor, 1}, {"detect_lost", h.DetectLost, 0}, {"detect_hang", h.DetectHang, 0},
 		{"detect_slow", h.DetectSlow, 0}, {"launch", h.Launch, 0}, {"load", h.Load, 0},
 		{"checkpoint", h.Checkpoint, sched.Duration(time.Second)}, {"save", h.Save, 0}, {"rollback", h.Rollback, 0},
+		{"memory_every", h.MemoryEvery, 0}, {"memory_save", h.MemorySave, 0}, {"memory_load", h.MemoryLoad, 0},
 	} {
 		if d.value < d.low || d.value > longest {
 			return fmt.Errorf("%s = %s; want %s to %s", d.name, d.value, d.low, longest)
 		}
+	}
+	if h.MemoryNodes < 1 || h.MemoryNodes > maxNodes {
+		return fmt.Errorf("memory_nodes = %d; want 1 to %d nodes", h.MemoryNodes, maxNodes)
 	}
 	if h.Spares < 0 || h.Spares > maxNodes {
 		return fmt.Errorf("spares = %d; want 0 to %d nodes", h.Spares, maxNodes)
@@ -140,7 +153,30 @@ func (h *HardwareConfig) check(c *Config) error {
 
 // saving is the part of its time that a job spends in saves.
 func (h *HardwareConfig) saving() float64 {
-	return h.Save.D().Seconds() / (h.Save + h.Checkpoint).D().Seconds()
+	part := h.Save.D().Seconds() / (h.Save + h.Checkpoint).D().Seconds()
+	if h.MemoryEvery > 0 {
+		part += (1 - part) * h.MemorySave.D().Seconds() / (h.MemorySave + h.MemoryEvery).D().Seconds()
+	}
+	return part
+}
+
+// survives reports whether checkpoints in memory are there after so many nodes were lost.
+func (h *HardwareConfig) survives(lost int) bool { return h.MemoryEvery > 0 && lost < h.MemoryNodes }
+
+// save and load return how long the job stands still for a checkpoint, in memory or on
+// the disk.
+func (h *HardwareConfig) save(near bool) time.Duration {
+	if near {
+		return h.MemorySave.D()
+	}
+	return h.Save.D()
+}
+
+func (h *HardwareConfig) load(near bool) time.Duration {
+	if near {
+		return h.MemoryLoad.D()
+	}
+	return h.Load.D()
 }
 
 // gap turns a draw from the exponential distribution into a time, bounded so that times

@@ -97,6 +97,28 @@ func TestRollbackBoundsWhatAFailureLoses(t *testing.T) {
 	roughly(t, "redone", res.Hardware.Redone, float64(res.Jobs[0].Failures)*20*16, 0.05)
 }
 
+// TestCheckpointsInMemory: a lost node takes them along, unless another one has them too;
+// a lost rank does not.
+func TestCheckpointsInMemory(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		share        float64 // of the ranks that are lost with their node
+		nodes        int
+		redone, load float64
+	}{
+		{"on the lost node", 1, 1, 900, 120}, {"on two nodes", 1, 2, 60, 10}, {"a rank is lost", 0, 1, 60, 10},
+	} {
+		res := runFailing(t, "4x8", breaking(func(h *sim.HardwareConfig) {
+			h.Lost, h.NodeShare, h.Spares, h.Repair = 0.01, tc.share, 2, sched.Duration(time.Minute)
+			h.MemoryEvery, h.MemoryNodes = sched.Duration(2*time.Minute), tc.nodes
+		}), job("a", 16, 0, 100*day))
+		s, n := res.Hardware, float64(res.Jobs[0].Failures)
+		roughly(t, tc.name+": redone", s.Redone, n*tc.redone*16, 0.1)
+		roughly(t, tc.name+": restarts", s.Restarting, n*(180+tc.load)*16, 0.05)
+		roughly(t, tc.name+": saving", s.Saving/(s.Saving+s.Kept+s.Redone), 20.0/1820+1800.0/1820*0.5/120.5, 1e-6)
+	}
+}
+
 // TestWaitsForNodesAreAsPriced: the waits of a gang on all nodes are those that package
 // spare foresees.
 func TestWaitsForNodesAreAsPriced(t *testing.T) {
@@ -195,6 +217,7 @@ func TestReadHardware(t *testing.T) {
 		`{"checkpoint": "0s"}`:       "checkpoint = 0s; want 1s to",
 		`{"repair": "-1h"}`:          "repair",
 		`{"spares": -1}`:             "spares = -1; want 0 to",
+		`{"memory_nodes": 0}`:        "memory_nodes = 0; want 1 to",
 		`{} {}`:                      "more than one JSON object",
 		``:                           "EOF",
 	} {

@@ -137,8 +137,8 @@ func (r *run) health(j *job) float64 {
 	return w.slow * (1 - w.saving)
 }
 
-// rollBack resets a job that has failed to its last checkpoint.
-func (r *run) rollBack(j *job) {
+// rollBack resets a job that has failed to its last checkpoint, in memory or on the disk.
+func (r *run) rollBack(j *job, near bool) {
 	h, w := r.hardware, j.hardware
 	j.settle(r.now)
 	if j.plain {
@@ -150,6 +150,9 @@ func (r *run) rollBack(j *job) {
 		return
 	}
 	back := trained % h.Checkpoint.D()
+	if near {
+		back = min(back, trained%h.MemoryEvery.D())
+	}
 	if h.Rollback > 0 {
 		back = min(back, h.Rollback.D())
 	}

@@ -213,9 +213,10 @@ func (r *run) stall(j *job, detect time.Duration, lost *trouble) error {
 // checkpoint, and waits for GPUs.
 func (r *run) recover(j *job) error {
 	h, w := r.hardware, j.hardware
-	r.rollBack(j)
 	lost := w.lost
-	w.lost, w.detected, w.recovery = nil, 0, (h.Launch + h.Load).D()
+	near := h.survives(len(lost))
+	r.rollBack(j, near)
+	w.lost, w.detected, w.recovery = nil, 0, h.Launch.D()+h.load(near)
 	const why = "hardware failed"
 	r.logEnd("fail", j, why)
 	r.leave(j)
@@ -268,7 +269,8 @@ func (r *run) evictFromSlow(j *job) error {
 		return err
 	}
 	h := r.hardware
-	j.hardware.recovery = (h.Save + h.Launch + h.Load).D()
+	near := h.survives(0)
+	j.hardware.recovery = h.save(near) + h.Launch.D() + h.load(near)
 	return r.evict(j, "a node of it is slow")
 }
 

@@ -19,6 +19,12 @@ func Run(c Config, w *Workload) (*Result, Timing, error) {
 	if err := c.check(); err != nil {
 		return nil, Timing{}, err
 	}
+	if c.Suspends {
+		var err error
+		if c.Cluster, err = suspending(c.Cluster); err != nil {
+			return nil, Timing{}, err
+		}
+	}
 	r, err := newRun(c, w)
 	if err != nil {
 		return nil, Timing{}, err

@@ -49,6 +49,7 @@ type simFlags struct {
 	estimates    string
 	plain        float64
 	unprotected  bool
+	suspend      bool
 	lengthError  float64
 	noLengths    bool
 	restart      sched.Duration
@@ -124,6 +125,7 @@ start in which jobs made progress that was kept.`,
 	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
 	fl.Float64Var(&f.plain, "plain", 0, "share of jobs, 0 to 1, that are plain scripts: no agent, nothing saved; no policy preempts, moves or resizes them")
 	fl.BoolVar(&f.unprotected, "unprotected", false, "with --plain: let policies stop plain scripts, which then start from the beginning")
+	fl.BoolVar(&f.suspend, "suspend", false, "with --plain: nodes can suspend plain scripts in place, so policies may preempt them; they go on where they were")
 	fl.Float64Var(&f.lengthError, "length-error", 0, "error of the work that jobs declare, as the standard deviation of the logarithm, such as 1")
 	fl.BoolVar(&f.noLengths, "no-lengths", false, "jobs do not declare how much work they have")
 	fl.TextVar(&f.restart, "restart", f.restart, "cost of every restart, such as 3s; 0s: as the model says")
@@ -244,7 +246,7 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
 		Agent: f.agent.D(), Noise: f.noise, Estimates: sim.Estimates(f.estimates),
 		LengthError: f.lengthError, NoLengths: f.noLengths, Restart: f.restart.D(),
-		Plain: f.plain, Unprotected: f.unprotected, Checkpoint: f.checkpoint.D(), Optimistic: f.optimistic,
+		Plain: f.plain, Unprotected: f.unprotected, Suspends: f.suspend, Checkpoint: f.checkpoint.D(), Optimistic: f.optimistic,
 		Sharing: &sim.Sharing{Scatter: true},
 		Stop:    func() bool { return c.Context().Err() != nil },
 	}

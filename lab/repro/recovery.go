@@ -53,11 +53,14 @@ func (c RecoveryConfig) Parts() []RecoveryPart {
 		{"hangs detected", "after 20 steps of 10 s instead of 10 min", func(h *sim.HardwareConfig) { h.DetectHang = 200 * s }},
 		{"stragglers found", "after 2 min instead of never", func(h *sim.HardwareConfig) { h.DetectSlow = 2 * m }},
 		{"warm starts", "processes start in 30 s instead of 3 min", func(h *sim.HardwareConfig) { h.Launch = 30 * s }},
-		{"checkpoints in memory", "every 2 min for 0.5 s instead of every 30 min for 20 s; loaded in 10 s instead of 2 min", func(h *sim.HardwareConfig) {
-			h.Checkpoint, h.Save, h.Load = 2*m, s/2, 10*s
+		{"checkpoints in memory", "every 2 min for 0.5 s, loaded in 10 s instead of 2 min; a lost node takes them along, and those on the disk, written behind in 0.5 s instead of 20 s, are used", func(h *sim.HardwareConfig) {
+			h.MemoryEvery, h.Save = 2*m, s/2
+		}},
+		{"on a second node", "checkpoints in memory are sent, behind the training, to another node, which has them when one is lost", func(h *sim.HardwareConfig) {
+			h.MemoryEvery, h.Save, h.MemoryNodes = 2*m, s/2, 2
 		}},
 		{"recovery in place", "a lost rank is noticed in 5 s instead of 1 min; 30 s instead of a restart; at most two steps of 10 s are lost", func(h *sim.HardwareConfig) {
-			h.DetectLost, h.Launch, h.Load, h.Rollback = 5*s, 30*s, 0, 20*s
+			h.DetectLost, h.Launch, h.Load, h.MemoryLoad, h.Rollback = 5*s, 30*s, 0, 0, 20*s
 		}},
 		{"spares", fmt.Sprintf("%d nodes instead of none", spares), func(h *sim.HardwareConfig) { h.Spares = spares }},
 	}
@@ -93,7 +96,7 @@ type Recovery struct {
 	Rates       []RecoveryRow // without and with all parts in turns, by factor of RateFactors
 	Spares      []RecoveryRow // all parts, with repairs of SpareRepair and 0, 1, ... spares
 	Shrinks     RecoveryRow   // all parts but spares, for a job that goes on without a node
-	Across      []RecoveryRow // what works across nodes so far, without and with spares
+	Across      []RecoveryRow // what works across nodes so far: by Acrosses, without and with spares each
 	Mix         []RecoveryRow // without any part, and each with those before it
 }
 
@@ -175,21 +178,43 @@ func (c RecoveryConfig) spares(out *Recovery, h sim.HardwareConfig) error {
 	return nil
 }
 
-// across runs the job with what works across nodes so far: hangs and stragglers are
-// detected, and checkpoints are written to disk behind the training.
+// acrosses are what works across nodes. In all of them hangs and stragglers are detected, and
+// a gang that has failed is started anew.
+var acrosses = []struct {
+	name string
+	set  func(*sim.HardwareConfig)
+}{
+	{"from the disk, written behind the training every 10 min for 0.5 s of it", func(h *sim.HardwareConfig) {
+		h.Checkpoint, h.Save = sched.Duration(10*time.Minute), sched.Duration(time.Second/2)
+	}},
+	{"replicas: each node has the state, every 2 min for 0.5 s", func(h *sim.HardwareConfig) {
+		h.MemoryEvery, h.Save, h.MemoryNodes = sched.Duration(2*time.Minute), sched.Duration(time.Second/2), maxCopies
+	}},
+	{"parts of the model: each on two nodes, every 2 min for 0.5 s; the disk, every 2 h, stops the training for 20 s", func(h *sim.HardwareConfig) {
+		h.MemoryEvery, h.MemoryNodes = sched.Duration(2*time.Minute), 2
+		h.Checkpoint = sched.Duration(2 * time.Hour)
+	}},
+}
+
+// maxCopies is more nodes than a failure can take.
+const maxCopies = 1000
+
+// across runs the job with what works across nodes so far.
 func (c RecoveryConfig) across(out *Recovery) error {
 	parts := c.Parts()
-	h := sim.DefaultHardware()
-	parts[0].set(&h)
-	parts[1].set(&h)
-	h.Checkpoint, h.Save = sched.Duration(10*time.Minute), sched.Duration(time.Second/2)
-	for _, spares := range []int{0, c.priced(h).Pays()} {
-		h.Spares = spares
-		row, err := c.row("across nodes", h)
-		if err != nil {
-			return err
+	for _, a := range acrosses {
+		h := sim.DefaultHardware()
+		parts[0].set(&h)
+		parts[1].set(&h)
+		a.set(&h)
+		for _, spares := range []int{0, c.priced(h).Pays()} {
+			h.Spares = spares
+			row, err := c.row(a.name, h)
+			if err != nil {
+				return err
+			}
+			out.Across = append(out.Across, row)
 		}
-		out.Across = append(out.Across, row)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("no %q in the page:\n%s", want, page.String())
 		}
 	}
-	if chart := r.Charts()["failures.svg"]; len(chart.Bars) != 7 {
+	if chart := r.Charts()["failures.svg"]; len(chart.Bars) != 8 {
 		t.Errorf("%d bars; want one for each part, and one without", len(chart.Bars))
 	}
 }

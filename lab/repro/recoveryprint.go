@@ -53,14 +53,33 @@ on healthy nodes. A figure is the mean of %d seeds, ± the distance of the seed 
 	r.printSpares(w)
 	r.printMix(w)
 	fmt.Fprint(w, recoverySources)
-	last := r.Across[len(r.Across)-1]
-	fmt.Fprintf(w, `
-With only what works across nodes so far (hangs and stragglers; checkpoints written to disk behind the
-training every 10 min, for 0.5 s of it; restarts from disk), ETTR is %s, and %s with
-%d nodes kept free.
-`, scatter(r.Across[0].of(ettr)), scatter(last.of(ettr)), last.Config.Spares)
+	r.printAcross(w)
 	fmt.Fprint(w, recoveryLimits)
 	PrintClaims(w, r.Claims())
+}
+
+// printAcross shows what works across nodes.
+func (r *Recovery) printAcross(w io.Writer) {
+	fmt.Fprintf(w, `
+With only what works across nodes (hangs and stragglers; a lost node is noticed in 1 min, and a gang started
+anew in 3 min), ETTR is, by where checkpoints are:
+
+| checkpoints | no spares | %d nodes kept free |
+|---|---|---|
+`, r.Across[1].Config.Spares)
+	for i := 0; i < len(r.Across); i += 2 {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", r.Across[i].Name, scatter(r.Across[i].of(ettr)), scatter(r.Across[i+1].of(ettr)))
+	}
+	last := r.Across[len(r.Across)-1]
+	lost := func(part func(sim.HardwareTimes) float64) float64 {
+		return 100 * num.Mean(last.of(func(res *sim.Result) float64 { return part(res.Hardware.Parts()) }))
+	}
+	fmt.Fprintf(w, `
+What is left in the last row, with spares: restarts %.2f %%, detection %.2f %%, saves %.2f %%, training done again
+%.2f %%, waiting %.2f %%.
+`, lost(func(t sim.HardwareTimes) float64 { return t.Restarting }), lost(func(t sim.HardwareTimes) float64 { return t.Undetected }),
+		lost(func(t sim.HardwareTimes) float64 { return t.Saving }), lost(func(t sim.HardwareTimes) float64 { return t.Redone }),
+		lost(func(t sim.HardwareTimes) float64 { return t.Waiting }))
 }
 
 func (r *Recovery) printParts(w io.Writer, images string) {
@@ -81,16 +100,17 @@ Others report 97 %% (ByteRobust, 9,600 GPUs, three months), more than 90 %% (Lla
 MegaScale on 12,288, recalled) and 69 %% before, 95 %% after (DLRover, a 65B model on thousands of GPUs). Their
 figures include what is not simulated here, above all changes of the code and rolled-back trainings.
 
-Spares and the search for stragglers matter most. Recovery in place and checkpoints in memory save
-much alone, but either of them does most of what both do. Warm starts add nothing to recovery in
-place, which starts no gang anew.
+Spares and the search for stragglers matter most. Checkpoints in memory help little while a lost node
+takes them along: four of five failures do. Recovery in place and a second copy save much alone, but
+either of them does most of what both do. Warm starts add nothing to recovery in place, which starts no
+gang anew.
 `, images)
 }
 
 // Charts returns the plots, by file name.
 func (r *Recovery) Charts() map[string]Bars {
 	chart := Bars{Title: "Effective training time, parts added from left to right", Y: "% of the time", MaxY: 100}
-	names := []string{"from disk", "+ hangs", "+ stragglers", "+ warm starts", "+ memory", "+ in place", "+ spares"}
+	names := []string{"from disk", "+ hangs", "+ stragglers", "+ warm starts", "+ memory", "+ second node", "+ in place", "+ spares"}
 	for i, row := range append([]RecoveryRow{r.Disk}, r.With...) {
 		values := row.of(func(res *sim.Result) float64 { return 100 * ettr(res) })
 		chart.Bars = append(chart.Bars, Bar{Name: names[i], Value: num.Mean(values), Low: num.Quantile(values, 0), High: num.Quantile(values, 1)})

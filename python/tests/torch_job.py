@@ -12,9 +12,11 @@ import time
 
 import torch
 
+import fairway.loop
 import fairway.torch
 
 torch.set_num_threads(1)
+fairway.loop._STILL = fairway.loop._WRITING = 1.0  # checkpoints in memory may be frequent
 
 
 def elastic(pause: float) -> None:

@@ -31,7 +31,7 @@ import fairway.torch
 from fairway.env import Environment
 from fairway.plan import Plan
 from fairway.torch import state as checkpoints
-from fairway.torch.gang import group_of_one
+from fairway.torch.gang import Reducer, group_of_one
 from fairway.torch.gradients import Meter, Shards, local
 from fairway.torch.shardstore import ShardStore
 from fairway.torch.together import parts_of, together
@@ -98,6 +98,7 @@ class Run(fairway.torch.Run):
         self._tensor, self._blocks, self._shard_options = tensor, blocks or _members_of_lists, dict(shard or {})
         self._shards = Shards()
         self._store: Optional[ShardStore] = None
+        self._beside: Optional[Reducer] = None  # for the thread that writes checkpoints
         super().__init__(model, optimizer, data, **options)
 
     # How the model is laid out over the ranks.
@@ -187,12 +188,20 @@ class Run(fairway.torch.Run):
             self.agent.saved()
 
     def _save_part(self, course: dict[str, Any], number: int) -> None:
-        """Saves what this rank holds to the memory of its node and of the next one."""
-        file = io.BytesIO()
-        self._copies.take({"tensors": _locals(self._tensors()), "course": course})(file)
-        rank, near = self.agent.env.rank, self._near
-        kept = {rank: file.getvalue(), **near.swap(file.getvalue())}
-        self.agent.save_near(lambda: [near.put(near.part(owner, self._layout), number, part) for owner, part in kept.items()])
+        """Saves what this rank holds to the memory of its node and of the next one. The
+        training stands still while it is copied; a thread does the rest."""
+        content = self._copies.take({"tensors": _locals(self._tensors()), "course": course})
+
+        def write() -> None:
+            file = io.BytesIO()
+            content(file)
+            kept = {self.agent.env.rank: file.getvalue()}
+            if self._beside is not None:
+                kept.update(self._near.swap(file.getvalue(), self._beside))
+            for owner, part in kept.items():
+                self._near.put(self._near.part(owner, self._layout), number, part)
+
+        self.agent.save_near(write)
 
     def _settle(self) -> None:
         self.reducer.barrier()
@@ -200,6 +209,8 @@ class Run(fairway.torch.Run):
     def _load(self) -> bool:
         if self._store is None:
             return False
+        if self._near.several:
+            self._beside = self.reducer.beside()
         rank, world = self.agent.env.rank, self.agent.env.world
         disk = self.reducer.gather(self._store.all() if rank == 0 else None)[0]
         parts = [self._near.part(r, self._layout) for r in range(world)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import gc
 import io
 import os
@@ -121,6 +122,13 @@ class Reducer:
         out: list[object] = [None] * self.world
         dist.all_gather_object(out, mine, group=self._group)
         return out
+
+    def beside(self) -> "Reducer":
+        """A reducer of the same ranks for another thread of each of them, beside the
+        training. All ranks must call it."""
+        other = copy.copy(self)
+        other._group = dist.new_group(backend="gloo") if self.world > 1 else None
+        return other
 
     def exchange(self, send: list[tuple[int, bytes]], receive: list[tuple[int, int]]) -> list[bytearray]:
         """Sends bytes to ranks, and returns what others send, of whom and how much of

@@ -78,14 +78,14 @@ class Near:
             if folder.put_if_it_fits(number, content) is not None:
                 folder.keep(2)
 
-    def swap(self, mine: bytes) -> dict[int, bytes]:
+    def swap(self, mine: bytes, reducer: Reducer) -> dict[int, bytes]:
         """Sends a part to the next node, and returns what this rank has to keep for
-        others, by rank."""
-        sizes = [int(str(size)) for size in self._reducer.gather(len(mine))]
+        others, by rank. With a reducer beside the training, a thread may call it."""
+        sizes = [int(str(size)) for size in reducer.gather(len(mine))]
         to = [self._partner(rank) for rank in range(len(self._nodes))]
         sources = [rank for rank, target in enumerate(to) if target == self._rank]
         target = to[self._rank]
-        got = self._reducer.exchange([(target, mine)] if target is not None else [], [(rank, sizes[rank]) for rank in sources])
+        got = reducer.exchange([(target, mine)] if target is not None else [], [(rank, sizes[rank]) for rank in sources])
         return dict(zip(sources, got))
 
     def find(self, parts: Sequence[str], disk: Mapping[int, str], check: Callable[[int], bool]) -> Optional[Found]:
