@@ -56,8 +56,8 @@ func (c RecoveryConfig) Parts() []RecoveryPart {
 		{"checkpoints in memory", "every 2 min for 0.5 s, loaded in 10 s instead of 2 min; a lost node takes them along, and those on the disk, written behind in 0.5 s instead of 20 s, are used", func(h *sim.HardwareConfig) {
 			h.MemoryEvery, h.Save = 2*m, s/2
 		}},
-		{"on a second node", "checkpoints in memory are sent, behind the training, to another node, which has them when one is lost", func(h *sim.HardwareConfig) {
-			h.MemoryEvery, h.Save, h.MemoryNodes = 2*m, s/2, 2
+		{"on a second node", "checkpoints in memory, every 4 min for 1 s, are sent to another node, which has them when one is lost", func(h *sim.HardwareConfig) {
+			h.MemoryEvery, h.Save, h.MemorySave, h.MemoryNodes = 4*m, s/2, s, 2
 		}},
 		{"recovery in place", "a lost rank is noticed in 5 s instead of 1 min; 30 s instead of a restart; at most two steps of 10 s are lost", func(h *sim.HardwareConfig) {
 			h.DetectLost, h.Launch, h.Load, h.MemoryLoad, h.Rollback = 5*s, 30*s, 0, 0, 20*s
@@ -190,8 +190,8 @@ var acrosses = []struct {
 	{"replicas: each node has the state, every 2 min for 0.5 s", func(h *sim.HardwareConfig) {
 		h.MemoryEvery, h.Save, h.MemoryNodes = sched.Duration(2*time.Minute), sched.Duration(time.Second/2), maxCopies
 	}},
-	{"parts of the model: each on two nodes, every 2 min for 0.5 s; the disk, every 2 h, stops the training for 20 s", func(h *sim.HardwareConfig) {
-		h.MemoryEvery, h.MemoryNodes = sched.Duration(2*time.Minute), 2
+	{"parts of the model: on two nodes, every 4 min for 1 s; the disk, every 2 h, stops the training for 20 s", func(h *sim.HardwareConfig) {
+		h.MemoryEvery, h.MemorySave, h.MemoryNodes = sched.Duration(4*time.Minute), sched.Duration(time.Second), 2
 		h.Checkpoint = sched.Duration(2 * time.Hour)
 	}},
 }

@@ -24,7 +24,7 @@ source as we remember it, not read again. *Assumed*: no public figure is known t
 | loading, checkpoints, saves | 2 min, every 30 min, 20 s | | assumed |
 | hangs detected, stragglers found | 200 s, 2 min | [the rules](../failures.md#hung-jobs) of the agent for steps of 10 s: 20 slow steps; 8 windows of at least one step | the rules hold; the steps are assumed |
 | recovery in place | 35 s and two steps | Fairway's goal for gangs of a few ranks is two steps and 10 s; thousands of ranks need longer to form their groups | assumed |
-| checkpoints in memory | every 2 min, 0.5 s, 10 s | the agent lets them stop the training for at most 0.4 % of its time; that each takes 0.5 s is a guess (` + "`python/bench/checkpoints.py`" + ` measures it) | the rule holds; the rest is assumed |
+| checkpoints in memory | every 2 min, 0.5 s, 10 s; on a second node every 4 min, 1 s | the agent lets them stop the training for at most 0.4 % of its time; how long each takes is a guess (` + "`python/bench/checkpoints.py`" + ` measures it) | the rule holds; the rest is assumed |
 
 ## What Fairway does of this
 
@@ -34,6 +34,7 @@ source as we remember it, not read again. *Assumed*: no public figure is known t
   ` + "`fairway.torch`" + `, whether their ranks are replicas or have parts of the model (` + "`fairway.torch.fsdp`" + `), where the job has
   a folder in the memory of its nodes. Checkpoints on the disk are written behind the training by replicas only.
 - Warm starts and recovery in place: on one machine. Above they work across nodes.
+- Spares: the price is there, and ` + "`fairway nodes --json`" + ` has the rates. Only the simulator keeps nodes free.
 `
 
 // recoveryLimits says what the simulation leaves out.
