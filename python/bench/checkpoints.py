@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Measures what saving costs a training: the same steps without saves, with saves
-that are written behind, and with saves that are waited for.
+to memory, with saves to the disk that are written behind, and with some that are waited for.
 
     python3 bench/checkpoints.py --seconds 40 --every 10
 
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Callable
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
@@ -29,7 +30,7 @@ import fairway.torch
 from fairway.agent import Agent
 from fairway.env import Environment
 
-KINDS = ("none", "behind", "waited for")
+KINDS = ("none", "in memory", "behind", "waited for")
 
 
 def measure(args: argparse.Namespace, kind: str, folder: str, memory: str) -> dict[str, float]:
@@ -42,18 +43,21 @@ def measure(args: argparse.Namespace, kind: str, folder: str, memory: str) -> di
     data = TensorDataset(torch.randn(1024, side))
     agent = Agent(Environment(checkpoint_dir=folder, memory_dir=memory))
     if kind == "waited for":
-        agent.save_behind = lambda make: agent.save(make())  # type: ignore[method-assign]
-    every = 1e9 if kind == "none" else args.every
-    run = fairway.torch.wrap(model, optimizer, data, epochs=1e9, batch_size=args.batch, checkpoint_every=every, device=device, agent=agent)
+        agent.save_behind = lambda make, number=0: agent.save(make())  # type: ignore[method-assign]
+    every = 1e9 if kind in ("none", "in memory") else args.every
+    near = args.every if kind == "in memory" else 1e9
+    run = fairway.torch.wrap(model, optimizer, data, epochs=1e9, batch_size=args.batch, checkpoint_every=every, memory_every=near, device=device, agent=agent)
     blocked: list[float] = []
-    save = run.loop.save
 
-    def timed() -> None:
-        began = time.perf_counter()
-        save()
-        blocked.append(time.perf_counter() - began)
+    def timed(save: Callable[[], None]) -> Callable[[], None]:
+        def act() -> None:
+            began = time.perf_counter()
+            save()
+            blocked.append(time.perf_counter() - began)
 
-    run.loop.save = timed
+        return act
+
+    run.loop.save, run.loop.save_near = timed(run.loop.save), timed(run._save_near)
     began, warm = time.perf_counter(), 0
     for (x,) in run:
         run.step(run.model(x).square().mean())
