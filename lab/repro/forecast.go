@@ -33,7 +33,7 @@ func DefaultForecast() ForecastConfig {
 	return ForecastConfig{
 		Kinds: []string{trace.KindPhilly, trace.KindPollux}, Cluster: "8x4:t4", Jobs: 300,
 		Gaps:  map[string]time.Duration{trace.KindPhilly: 288 * time.Hour / 300, trace.KindPollux: 96 * time.Hour / 300},
-		Seeds: seedsFrom(21, 10), Others: seedsFrom(101, 2),
+		Seeds: seedsFrom(21, 10), Others: seedsFrom(101, 4),
 		Policies: []string{"fifo"},
 	}
 }
