@@ -22,10 +22,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
-// withFSDP returns a Python whose PyTorch has FSDP2; empty: there is none.
+// withFSDP returns a Python whose PyTorch has FSDP2 on CPUs; empty: there is none.
 func withFSDP() string {
 	for _, p := range []string{os.Getenv("FAIRWAY_PYTHON"), "python3", "/usr/bin/python3", "../python/.venv/bin/python"} {
-		if path, err := exec.LookPath(p); err == nil && exec.Command(path, "-c", "from torch.distributed.fsdp import fully_shard").Run() == nil {
+		if path, err := exec.LookPath(p); err == nil && exec.Command(path, "-c", "import torch; from torch.distributed.fsdp import fully_shard; torch.cpu.Stream.record_event").Run() == nil {
 			return path
 		}
 	}
@@ -41,7 +41,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	python := withFSDP()
 	if python == "" {
-		t.Skip("no Python with PyTorch 2.6 or later; name one with FAIRWAY_PYTHON")
+		t.Skip("no Python with PyTorch 2.9 or later; name one with FAIRWAY_PYTHON")
 	}
 	python, script, dir := absolute(t, python), absolute(t, "../python/tests/fsdp_job.py"), t.TempDir()
 	pace := func(seconds map[string]float64) {

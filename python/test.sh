@@ -4,7 +4,7 @@
 #
 # Tests the Python agent. Takes an interpreter that has PyTorch, or installs it:
 # FAIRWAY_PYTHON names an interpreter, FAIRWAY_NO_INSTALL=1 installs nothing. Execution plans need
-# PyTorch 2.6, and Debian's is older: their tests run where another interpreter has it. It is not
+# PyTorch 2.9 on CPUs, and Debian's is older: their tests run where another interpreter has it. It is not
 # installed for them, because pip brings gigabytes for GPUs along.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -12,7 +12,7 @@ cd "$(dirname "$0")" || exit 1
 has() { command -v "$1" >/dev/null 2>&1 && "$1" -c "$2" >/dev/null 2>&1; }
 
 torch="import torch.distributed"
-fsdp="from torch.distributed.fsdp import fully_shard"
+fsdp="import torch; from torch.distributed.fsdp import fully_shard; torch.cpu.Stream.record_event" # 2.6 lacks it
 
 # find_python IMPORT prints an interpreter that can do it.
 find_python() {
@@ -101,7 +101,7 @@ run_tests "$python" "test*.py" || exit 1
 has "$python" "$fsdp" && exit 0
 newer=$(find_python "$fsdp")
 if [ -z "$newer" ]; then
-	echo "python: the tests of execution plans are SKIPPED: no interpreter here has PyTorch 2.6 or later; name one with FAIRWAY_PYTHON, or install torch with pip in python/.venv" >&2
+	echo "python: the tests of execution plans are SKIPPED: no interpreter here has PyTorch 2.9 or later; name one with FAIRWAY_PYTHON, or install torch with pip in python/.venv" >&2
 	exit 0
 fi
 run_tests "$newer" "test_fsdp.py"
