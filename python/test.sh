@@ -50,9 +50,10 @@ if [ -z "$python" ]; then
 	echo "python: WARNING: the tests with PyTorch are SKIPPED: no interpreter here has torch, and it could not be installed with apt-get or pip (or FAIRWAY_NO_INSTALL=1 is set)" >&2
 fi
 
-# run_tests PYTHON PATTERN runs the tests in the files of a pattern.
+# run_tests PYTHON PATTERN runs the tests in the files of a pattern. They compute on CPUs, also
+# where there are GPUs: the agent would take one, and the data of the tests is not there.
 run_tests() {
-	PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 "$1" - "$2" <<'PY'
+	PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= "$1" - "$2" <<'PY'
 import logging, sys, time, unittest
 
 from tests.gangs import Cores
