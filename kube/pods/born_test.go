@@ -176,3 +176,42 @@ func TestPartAlone(t *testing.T) {
 		t.Errorf("without room and with a pod: %+v; want that it ends at once", r.exit)
 	}
 }
+
+// exits are orders that note how attempts ended.
+type exits struct {
+	exited chan api.Exit
+	Orders
+}
+
+func (o exits) Exited(_ context.Context, exit api.Exit) error {
+	o.exited <- exit
+	return nil
+}
+
+// TestDoneWhileGivenUp: an attempt that makes way, and whose pods succeed before they are asked
+// to stop, has succeeded. It would run a second time otherwise.
+func TestDoneWhileGivenUp(t *testing.T) {
+	for name, x := range map[string]struct {
+		edit func(last *corev1.Pod)
+		lost bool
+	}{
+		"all succeeded":         {edit: func(*corev1.Pod) {}},
+		"one was asked to stop": {edit: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, lost: true},
+		"one was stopped":       {edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, lost: true},
+	} {
+		e, r := three(Config{})
+		g := &gang{gone: map[int]*corev1.Pod{}}
+		for rank := range r.nodes {
+			g.gone[rank] = &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+		}
+		x.edit(g.gone[2])
+		e.gangs[r.id], r.logged = g, true
+		r.exit = &api.Exit{AttemptID: r.id, Lost: true, Why: "this job makes way"}
+		told := exits{make(chan api.Exit, 1), nil}
+		e.stepEnding(t.Context(), r, told, time.Unix(2, 0))
+		if exit := <-told.exited; exit.Lost != x.lost || exit.OK() == x.lost {
+			t.Errorf("%s: it ended with %+v; want lost %t", name, exit, x.lost)
+		}
+		e.work.Wait()
+	}
+}

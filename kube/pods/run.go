@@ -333,6 +333,9 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 	if e.mayAppear(ctx, r, now) {
 		return
 	}
+	if r.exit.Lost && r.endedWell(g) {
+		r.exit = &api.Exit{AttemptID: r.id, At: now}
+	}
 	e.blameNode(r)
 	e.unreserve(r)
 	e.report(ctx, r, orders)

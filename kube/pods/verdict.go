@@ -206,6 +206,25 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 	return nil
 }
 
+// endedWell reports whether all pods of an attempt that was given up came to a good end before
+// anybody asked them to stop: then the job is done, and must not run again.
+func (r *run) endedWell(g *gang) bool {
+	if g == nil || len(r.nodes) == 0 {
+		return false
+	}
+	pods := g.ranks(r.namespace())
+	for rank := range r.nodes {
+		p := pods[rank]
+		if p == nil {
+			p = g.gone[rank]
+		}
+		if p == nil || p.Status.Phase != corev1.PodSucceeded || p.DeletionTimestamp != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // size returns the number of pods of an attempt: as ordered or, if that is unknown, as
 // its pods say; 0: unknown.
 func (r *run) size(pods map[int]*corev1.Pod) int {
