@@ -117,7 +117,7 @@ type Config struct {
 	// Recall teaches the pool at the start what the jobs of the journal measured, if
 	// nothing else stores the pool.
 	Recall bool
-	// Price is what an hour of a GPU costs, for reports; zero: nobody says.
+	// Price is what an hour of a GPU costs, for reports; zero: not set.
 	Price api.Price
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
