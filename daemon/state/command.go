@@ -116,11 +116,5 @@ func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppI
 	if err != nil {
 		return nil, err
 	}
-	out := make([]api.Job, len(ids))
-	for i, id := range ids {
-		if out[i], err = b.job(who, id); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return b.jobs(who, ids)
 }

@@ -30,15 +30,30 @@ func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 
 // job is Job without a new forecast.
 func (b *Store) job(who api.Identity, id sched.JobID) (api.Job, error) {
-	return durably(b, func() (api.Job, error) {
-		n, err := b.mem.refer(who, id)
-		switch {
-		case err != nil:
-			return api.Job{}, err
-		case n.array != nil:
-			return b.fold(n.array, b.fair()), nil
+	out, err := b.jobs(who, []sched.JobID{id})
+	if err != nil {
+		return api.Job{}, err
+	}
+	return out[0], nil
+}
+
+// jobs returns many jobs as they are at one moment.
+func (b *Store) jobs(who api.Identity, ids []sched.JobID) ([]api.Job, error) {
+	return durably(b, func() ([]api.Job, error) {
+		fair := b.fair()
+		out := make([]api.Job, len(ids))
+		for i, id := range ids {
+			n, err := b.mem.refer(who, id)
+			switch {
+			case err != nil:
+				return nil, err
+			case n.array != nil:
+				out[i] = b.fold(n.array, fair)
+			default:
+				out[i] = b.view(n.job, fair)
+			}
 		}
-		return b.view(n.job, b.fair()), nil
+		return out, nil
 	})
 }
 

@@ -42,13 +42,7 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 	if err := b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) }); err != nil {
 		return nil, err
 	}
-	out := make([]api.Job, len(ids))
-	for i, id := range ids {
-		if out[i], err = b.job(who, id); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return b.jobs(who, ids)
 }
 
 // expand makes one job for each number of an array.

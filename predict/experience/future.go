@@ -16,7 +16,7 @@ type future struct {
 	tail    float64   // hazard where no job has been, over that which is assumed
 	guesses []float64 // how often users were wrong by how much; nil: not counted yet
 	lives   map[lifeOf]*life
-	wide    map[wideOf]*hazard
+	hazards map[hazardOf]*hazard
 	kinds   map[JobKey]float64 // normal scores
 }
 
@@ -27,14 +27,12 @@ type lifeOf struct {
 	early    bool
 }
 
-// wideOf is what the hazard of the widest groups depends on.
-type wideOf struct {
-	gpus  int
+// hazardOf is what the hazard by the groups of a level and all wider ones depends on.
+type hazardOf struct {
+	level int
+	key   JobKey // what the job has in common with the others of those groups
 	early bool
 }
-
-// wideLevels is the number of levels whose groups are the same for all jobs of one size.
-const wideLevels = 2
 
 const (
 	// tailSpread is the standard deviation of the logarithm of the hazard where no job has
@@ -57,7 +55,7 @@ const (
 // similar count more; an estimate makes those more likely of which users would have
 // estimated as much.
 func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
-	f := &future{Lengths: l, tail: math.Exp(tailSpread * r.NormFloat64()), lives: map[lifeOf]*life{}, wide: map[wideOf]*hazard{}, kinds: map[JobKey]float64{}}
+	f := &future{Lengths: l, tail: math.Exp(tailSpread * r.NormFloat64()), lives: map[lifeOf]*life{}, hazards: map[hazardOf]*hazard{}, kinds: map[JobKey]float64{}}
 	for range len(newest(l.ended)) + len(l.running) {
 		f.weights = append(f.weights, r.ExpFloat64())
 	}
@@ -78,7 +76,7 @@ func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
 
 // mean returns the future in which every past job counts the same.
 func (l *Lengths) mean() *future {
-	f := &future{Lengths: l, tail: 1, lives: map[lifeOf]*life{}, wide: map[wideOf]*hazard{}}
+	f := &future{Lengths: l, tail: 1, lives: map[lifeOf]*life{}, hazards: map[hazardOf]*hazard{}}
 	for range len(newest(l.ended)) + len(l.running) {
 		f.weights = append(f.weights, 1)
 	}
@@ -110,14 +108,7 @@ func (f *future) life(r Run, s shared, early bool) *life {
 	if l, ok := f.lives[asked]; ok {
 		return l
 	}
-	size := wideOf{r.Key.GPUs, early}
-	if f.wide[size] == nil {
-		f.wide[size] = f.widest(&s, early)
-	}
-	h := *f.wide[size]
-	for level := wideLevels; level < levels; level++ {
-		f.mix(&h, &s, level, early)
-	}
+	h := f.hazard(asked.key, &s, levels-1, early)
 	var likely *[cells]float64
 	if asked.estimate > 0 {
 		likely = f.likely(math.Log(asked.estimate.Seconds()))
@@ -127,16 +118,24 @@ func (f *future) life(r Run, s shared, early bool) *life {
 	return l
 }
 
-// widest returns the hazard by the widest groups.
-func (f *future) widest(s *shared, early bool) *hazard {
-	times := f.tail
-	if early {
-		times *= earlyEnds
+// hazard returns the hazard of a job by the groups of a level and all wider ones. The jobs
+// that are in the same groups share it.
+func (f *future) hazard(k JobKey, s *shared, level int, early bool) *hazard {
+	if level < 0 {
+		times := f.tail
+		if early {
+			times *= earlyEnds
+		}
+		h := assumed(times)
+		return &h
 	}
-	h := assumed(times)
-	for level := range wideLevels {
-		f.mix(&h, s, level, early)
+	asked := hazardOf{level, k.upTo(level), early}
+	if h := f.hazards[asked]; h != nil {
+		return h
 	}
+	h := *f.hazard(k, s, level-1, early)
+	f.mix(&h, s, level, early)
+	f.hazards[asked] = &h
 	return &h
 }
 

@@ -24,6 +24,28 @@ const (
 	alike = sameTrain | sameOwner | sameHabit | sameTask | sameApp
 )
 
+// upTo returns the part of a key that decides to which groups of a level and all wider
+// ones a job belongs.
+func (k JobKey) upTo(level int) JobKey {
+	by := kinship(1) << level
+	if by < sameApp {
+		k.App = ""
+	}
+	if by < sameOwner {
+		k.User = ""
+	}
+	if by < sameTrain {
+		k.Model = ""
+	}
+	if by < sameTenant {
+		k.Tenant = ""
+	}
+	if by < sameSize {
+		k.GPUs = 0
+	}
+	return k
+}
+
 // kin returns what two jobs have in common.
 func (k JobKey) kin(o *JobKey) kinship {
 	both := anybody
