@@ -60,9 +60,9 @@ func (e *PlanError) Error() string {
 //   - fit: GPU type, GPU memory, locality and the mark of a node that it comes to
 //     are what the job accepts, and a GPU is shared only by jobs that allow it (a
 //     job may stay on a node that has lost its mark);
-//   - quota: no tenant gets more GPUs while it holds more than its limit, where
-//     a part of a GPU counts as that part (a limit that was lowered stops nobody
-//     by itself);
+//   - quota: no tenant gets more GPUs while it, with all below it, holds more than
+//     its limit, where a part of a GPU counts as that part (a limit that was lowered
+//     stops nobody by itself);
 //   - guarantee: no pinned job starts beyond what its tenant is guaranteed
 //     (Guarantees);
 //   - pinned: a running job that is not preemptible, or is protected and has not
@@ -126,8 +126,8 @@ type checker struct {
 	parts  map[[2]int32]sharers // by node and GPU
 	cpus   []int
 	memory []int64
-	tenant []int  // thousandths of GPUs by tenant
-	grows  []bool // by tenant: some job of it gets more of GPUs than it has
+	tenant []int  // thousandths of GPUs by tenant, with all below it
+	grows  []bool // by tenant: some job of it or below gets more of GPUs than it has
 
 	guarantees Guarantees
 	pinned     []int  // by guarantee: thousandths of GPUs that pinned jobs hold
@@ -188,8 +188,10 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 	}
 	if i, ok := c.s.Tenant(j); ok {
 		milli := want.Milli()
-		c.tenant[i] += milli
-		c.grows[i] = c.grows[i] || milli > j.Placement.Milli()
+		for ; i >= 0; i = c.s.Parent(i) {
+			c.tenant[i] += milli
+			c.grows[i] = c.grows[i] || milli > j.Placement.Milli()
+		}
 	}
 }
 

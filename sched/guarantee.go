@@ -4,8 +4,8 @@
 package sched
 
 // Guarantees bound what pinned jobs may hold: GPUs that nobody can take back
-// have to be the tenant's own. Tenants without a quota, and jobs of no declared
-// tenant, share what no quota covers. Where there are no quotas there is no
+// have to be the tenant's own, or those of a tenant above it that no other has. Tenants
+// without any, and jobs of no declared tenant, share what no quota covers. Where there are no quotas there is no
 // bound.
 type Guarantees []int // thousandths of GPUs, by tenant; the last is what no quota covers
 
@@ -13,9 +13,11 @@ type Guarantees []int // thousandths of GPUs, by tenant; the last is what no quo
 func (s *Snapshot) Guarantees() Guarantees {
 	g := make(Guarantees, len(s.Tenants)+1)
 	owned := 0
-	for i, t := range s.Tenants {
-		g[i] = t.Quota * WholeGPU
-		owned += t.Quota
+	for i := range s.Tenants {
+		g[i] = s.Quota(i) * WholeGPU
+		if s.Parent(i) < 0 {
+			owned += s.Owned(i)
+		}
 	}
 	g[len(s.Tenants)] = NoLimit * WholeGPU
 	if owned > 0 {
@@ -26,8 +28,19 @@ func (s *Snapshot) Guarantees() Guarantees {
 
 // Of returns the index of the bound that holds for a job.
 func (g Guarantees) Of(s *Snapshot, j *Job) int {
-	if i, ok := s.Tenant(j); ok && g[i] > 0 {
-		return i
+	i, ok := s.Tenant(j)
+	if !ok {
+		return len(g) - 1
+	}
+	return g.OfTenant(s, i)
+}
+
+// OfTenant returns the index of the bound that holds for jobs of a tenant.
+func (g Guarantees) OfTenant(s *Snapshot, i int) int {
+	for ; i >= 0; i = s.Parent(i) {
+		if g[i] > 0 {
+			return i
+		}
 	}
 	return len(g) - 1
 }

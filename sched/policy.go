@@ -22,6 +22,7 @@ type Snapshot struct {
 	Tenants []Tenant // by ID
 	Jobs    []*Job   // pending and running; in no order that means anything
 
+	tree *tree // of the tenants; nil: none has a parent
 	apps map[AppID]*App
 	// ActiveApps is the integral of the number of active apps until Now, in
 	// app-seconds; Contention is made from it.

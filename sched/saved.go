@@ -89,7 +89,7 @@ func Restore(s Saved) (*State, error) {
 // that changes.
 func (s *Snapshot) State() *State {
 	st := NewState(s.Cluster)
-	st.now, st.activeApps, st.tenants = s.Now, s.ActiveApps, s.Tenants
+	st.now, st.activeApps, st.tenants, st.tree = s.Now, s.ActiveApps, s.Tenants, s.tree
 	for i, t := range s.Tenants {
 		st.byTen[t.ID] = i
 	}

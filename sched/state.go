@@ -24,6 +24,7 @@ type State struct {
 	byID    map[JobID]*Job
 	apps    map[AppID]*App
 	byTen   map[TenantID]int
+	tree    *tree // of the tenants
 	seq     int64
 
 	now        time.Time // when the last job came or ended
@@ -59,7 +60,7 @@ func (st *State) Apps() int { return len(st.apps) }
 // valid until the next Apply.
 func (st *State) Snapshot(now time.Time) *Snapshot {
 	return &Snapshot{
-		Now: now, Cluster: st.cluster, Tenants: st.tenants, Jobs: st.jobs,
+		Now: now, Cluster: st.cluster, Tenants: st.tenants, tree: st.tree, Jobs: st.jobs,
 		apps: st.apps, ActiveApps: st.ActiveApps(now),
 	}
 }
@@ -204,6 +205,7 @@ func (st *State) setTenant(e Event) error {
 	for i, t := range tenants {
 		st.byTen[t.ID] = i
 	}
+	st.tree = newTree(tenants, st.byTen)
 	for _, j := range st.jobs {
 		st.assign(j)
 	}

@@ -15,9 +15,11 @@ type TenantID string
 // AppID names an app.
 type AppID string
 
-// Tenant is a group of users with a share of the cluster (a virtual cluster).
+// Tenant is a group of users with a share of the cluster (a virtual cluster). All that
+// it has is for itself and the tenants below it: see tree.go.
 type Tenant struct {
 	ID     TenantID `json:"id"`
+	Parent TenantID `json:"parent,omitempty"`   // the tenant out of whose share its own comes; empty: none
 	Weight float64  `json:"weight,omitempty"`   // share against other tenants; 0 counts as 1
 	Quota  int      `json:"quota,omitempty"`    // GPUs that are its own; 0: none are
 	Borrow bool     `json:"borrow,omitempty"`   // may use more than Quota while others leave GPUs idle
@@ -68,6 +70,8 @@ func (t Tenant) Validate() error {
 	switch {
 	case t.ID == "":
 		return fmt.Errorf("tenant: id is empty; every tenant needs one")
+	case t.Parent == t.ID:
+		return fmt.Errorf("tenant %s: parent = %q; want another tenant, or none", t.ID, t.Parent)
 	case t.Weight < 0 || t.Weight != t.Weight:
 		return fmt.Errorf("tenant %s: weight = %g; want a positive number", t.ID, t.Weight)
 	case t.Quota < 0:

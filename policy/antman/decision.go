@@ -5,6 +5,7 @@ package antman
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -53,15 +54,15 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 func (d *decision) classify() {
 	common := d.s.Cluster.GPUs()
 	left := make([]int, len(d.s.Tenants)+1) // by tenant; the last one is the common quota
-	for t, tenant := range d.s.Tenants {
-		left[t] = tenant.Quota
-		common -= tenant.Quota
+	for t := range d.s.Tenants {
+		left[t] = d.s.Quota(t)
+		common -= left[t]
 	}
 	left[len(d.s.Tenants)] = max(0, common)
-	whole := append([]int(nil), left...)
+	whole := sched.Guarantees(slices.Clone(left))
 	take := func(i int) {
 		j := d.s.Jobs[i]
-		t, n := d.purse(j), gpus(j)
+		t, n := whole.Of(d.s, j), gpus(j)
 		if left[t] >= n {
 			left[t] -= n
 			d.guaranteed[i] = true
@@ -85,14 +86,6 @@ func (d *decision) classify() {
 // had reports whether a job already runs with the guarantee.
 func (d *decision) had(j *sched.Job) bool {
 	return j.Phase == sched.Running && j.Note.Level == guaranteed && !d.small(j.Placement)
-}
-
-// purse returns the index of the quota that a job uses.
-func (d *decision) purse(j *sched.Job) int {
-	if t, ok := d.s.Tenant(j); ok && d.s.Tenants[t].Quota > 0 {
-		return t
-	}
-	return len(d.s.Tenants)
 }
 
 func (d *decision) mayRun(j *sched.Job) bool {

@@ -109,8 +109,7 @@ func bySeq(a, b Job) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // limit finds the limits of the tenants.
 func (p *problem) limit() {
-	for i, t := range p.s.Tenants {
-		limit := t.Limit()
+	for i, limit := range p.caps() {
 		if p.Limits != nil {
 			limit = min(limit, p.Limits[i])
 		}
@@ -118,6 +117,27 @@ func (p *problem) limit() {
 			p.limited[i], p.limits[i], p.someLimit = true, limit, true
 		}
 	}
+}
+
+// caps returns the limits of the tenants' own jobs.
+func (p *problem) caps() []int {
+	want, firm := make([]int, len(p.s.Tenants)), make([]int, len(p.s.Tenants))
+	if p.s.Nested() {
+		for i, j := range p.s.Jobs {
+			t, ok := p.s.Tenant(j)
+			if !ok {
+				continue
+			}
+			job := Job{Job: j, Index: i}
+			at := p.fixedAt(&job)
+			if at == nil && p.Leave != nil && p.Leave[i] {
+				at = j.Placement
+			}
+			firm[t] += at.GPUs()
+			want[t] += max(j.GPUs, j.MaxGPUs, at.GPUs())
+		}
+	}
+	return p.s.Caps(want, firm)
 }
 
 // fixedAt returns where a job has to be; nil: anywhere.

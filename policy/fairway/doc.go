@@ -48,7 +48,8 @@
 // them needs to know lengths.
 //
 //   - Tenants: each may hold as many GPUs as max-min fairness gives it, its quota first
-//     and then by weight, as long as others want the rest.
+//     and then by weight, as long as others want the rest. Tenants below others divide
+//     what their parent may hold in the same way (sched.Snapshot.Entitle).
 //   - Jobs that are behind: the finish-time fairness of a job is computed as if it had
 //     its fair share from now on. If that exceeds bound and the job can be resized, its
 //     share counts more than anything else, for the jobs that are furthest behind and

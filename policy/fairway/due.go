@@ -68,7 +68,7 @@ type host struct {
 // from its turn.
 func (h *host) could(w *world, i, n int) bool {
 	j := w.s.Jobs[i]
-	if t, ok := w.s.Tenant(j); ok && w.s.Tenants[t].Limit() < n || n > w.s.Cluster.GPUs() {
+	if t, ok := w.s.Tenant(j); ok && w.s.Limit(t) < n || n > w.s.Cluster.GPUs() {
 		return false
 	}
 	if h.free == nil {

@@ -19,7 +19,8 @@ type world struct {
 	jobs    []view
 	elastic bool    // some job may be given another size
 	due     []int   // jobs that have waited for as long as any may, in order
-	limits  []int   // by tenant: GPUs that it may hold; nil: no tenant is limited
+	limits  []int   // by tenant: GPUs that its own jobs may hold; nil: no tenant is limited
+	family  []int   // by tenant: GPUs that it may hold with all tenants below it
 	most    float64 // largest weight
 	behind  []int   // elastic jobs that are favoured and have less, the one furthest behind first
 	work    []int   // by job: that of its app if this has several, for its note; nil: no app has
@@ -130,24 +131,5 @@ func (w *world) order() []int {
 	if w.limits == nil {
 		return order
 	}
-	held := make([]int, len(w.s.Tenants))
-	stays := func(j *sched.Job) bool { return j.Phase == sched.Running && j.Pinned() || w.inTurn(w.s, j) }
-	for _, j := range w.s.Jobs {
-		if t, ok := w.s.Tenant(j); ok && stays(j) {
-			held[t] += j.GPUs
-		}
-	}
-	var within, beyond []int
-	for _, i := range order {
-		j := w.s.Jobs[i]
-		if t, ok := w.s.Tenant(j); ok && !stays(j) {
-			if held[t]+j.GPUs > w.limits[t] {
-				beyond = append(beyond, i)
-				continue
-			}
-			held[t] += j.GPUs
-		}
-		within = append(within, i)
-	}
-	return append(within, beyond...)
+	return w.shares(order)
 }

@@ -60,8 +60,9 @@ type key struct {
 func Parties(s *sched.Snapshot, by string) (parties []*Party, of []int) {
 	of = make([]int, len(s.Jobs))
 	index := map[key]int{}
+	shares := s.Shares()
 	for _, i := range BySeq(s) {
-		k, weight := partyOf(s, by, s.Jobs[i])
+		k, weight := partyOf(s, by, s.Jobs[i], shares)
 		at, ok := index[k]
 		if !ok {
 			at = len(parties)
@@ -74,11 +75,11 @@ func Parties(s *sched.Snapshot, by string) (parties []*Party, of []int) {
 	return parties, of
 }
 
-// partyOf returns the party whose share a job uses, and its weight.
-func partyOf(s *sched.Snapshot, by string, j *sched.Job) (key, float64) {
+// partyOf returns the party whose share a job uses, and its weight, for tenants one of shares.
+func partyOf(s *sched.Snapshot, by string, j *sched.Job, shares []float64) (key, float64) {
 	if by == ByTenant && j.Tenant != "" {
 		if t, ok := s.Tenant(j); ok {
-			return key{ByTenant, string(j.Tenant)}, s.Tenants[t].Share()
+			return key{ByTenant, string(j.Tenant)}, shares[t]
 		}
 		return key{ByTenant, string(j.Tenant)}, 1
 	}

@@ -5,6 +5,7 @@ package gandiva
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -45,7 +46,7 @@ func (d *decision) request(j *sched.Job, n int) *request {
 func (d *decision) keyOf(j *sched.Job, n int) requestKey {
 	w := requestKey{Shape: place.ShapeOf(j, n)}
 	w.GPUMemory = d.gpuMemory(j)
-	if _, limited := d.limits.of(j); limited {
+	for range d.limits.of(j) {
 		w.tenant = j.Tenant
 	}
 	return w
@@ -118,28 +119,32 @@ func newLimits(s *sched.Snapshot) limits {
 	return l
 }
 
-// of returns the index of a job's tenant if that has a limit.
-func (l *limits) of(j *sched.Job) (t int, limited bool) {
-	t, ok := l.s.Tenant(j)
-	return t, ok && l.limit[t] < sched.NoLimit
+// of returns those with a limit of a job's tenant and the ones above it.
+func (l *limits) of(j *sched.Job) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		t, ok := l.s.Tenant(j)
+		for ; ok && t >= 0; t = l.s.Parent(t) {
+			if l.limit[t] < sched.NoLimit && !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 func (l *limits) add(j *sched.Job, s sched.Slice) {
-	t, limited := l.of(j)
-	if !limited {
-		return
+	for t := range l.of(j) {
+		l.used[t] += (s.GPUs &^ l.own[t][s.Node]).Len()
+		l.own[t][s.Node] |= s.GPUs
 	}
-	l.used[t] += (s.GPUs &^ l.own[t][s.Node]).Len()
-	l.own[t][s.Node] |= s.GPUs
 }
 
 // left returns on how many more GPUs the job's tenant may have residents.
 func (l *limits) left(j *sched.Job) int {
-	t, limited := l.of(j)
-	if !limited {
-		return sched.NoLimit
+	left := sched.NoLimit
+	for t := range l.of(j) {
+		left = min(left, l.limit[t]-l.used[t])
 	}
-	return l.limit[t] - l.used[t]
+	return left
 }
 
 // room returns how many GPUs without its own residents the job's tenant may take.

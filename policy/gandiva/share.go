@@ -100,8 +100,10 @@ func (d *decision) mayShare(j *sched.Job, node, n int) sched.GPUSet {
 		return 0
 	}
 	may := d.s.Cluster.Nodes[node].Usable() &^ d.pinned[node]
-	if t, limited := d.limits.of(j); limited && d.room(j) < n {
-		may &= d.limits.own[t][node]
+	if d.room(j) < n {
+		for t := range d.limits.of(j) {
+			may &= d.limits.own[t][node]
+		}
 	}
 	for g := may; g != 0; g &= g - 1 {
 		if int(d.height[node*d.stride+bits.TrailingZeros64(uint64(g))]) >= d.MaxHeight {

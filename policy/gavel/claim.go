@@ -23,6 +23,7 @@ type claim struct {
 	rank  int // number of jobs submitted before it
 	j     *sched.Job
 	scale int               // GPUs
+	share float64           // of its tenant, by weight
 	speed speeds            // by type, relative to the first type it can run on
 	first float64           // speed on that type, in steps a second
 	time  [maxTypes]float64 // the allocation: share of its time on each type
@@ -46,9 +47,14 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 	out := slices.Grow(p.memory.claims[:0], len(s.Jobs))[:len(s.Jobs)]
 	p.memory.claims = out
 	clear(out)
+	shares := s.Shares()
 	for k, i := range place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 }) {
 		c, j := &out[k], s.Jobs[i]
 		c.job, c.j, c.scale, c.on, c.got = i, j, j.GPUs, -1, unpack(j.Note.Count, types)
+		c.share = 1
+		if t, ok := s.Tenant(j); ok {
+			c.share = shares[t]
+		}
 		if j.Phase == sched.Running {
 			c.scale = j.Placement.GPUs()
 			c.on = s.Cluster.TypeOf(int(j.Placement[0].Node))
@@ -169,14 +175,6 @@ func (c *claim) left(now time.Time) (left, done float64) {
 	}
 	ran := c.j.RanBy(now).Seconds()
 	return max(60, ran), ran
-}
-
-// weight returns the share of the job's tenant.
-func weight(s *sched.Snapshot, j *sched.Job) float64 {
-	if t, ok := s.Tenant(j); ok {
-		return s.Tenants[t].Share()
-	}
-	return 1
 }
 
 // gpus returns the number of GPUs of every type on nodes that take new work.

@@ -152,7 +152,7 @@ func (p *policy) terms(s *sched.Snapshot, c *claim, gpus []float64, jobs int) [3
 		}
 		return terms
 	}
-	return [3]float64{weight(s, c.j) / float64(c.scale) * spreadSpeed(c, gpus)}
+	return [3]float64{c.share / float64(c.scale) * spreadSpeed(c, gpus)}
 }
 
 // spreadSpeed is the throughput of a job that divides its time among the types in

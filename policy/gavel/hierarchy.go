@@ -36,9 +36,7 @@ type hierarchy struct {
 // hierarchical returns what a row needs at a level.
 func (t *table) hierarchical(s *sched.Snapshot, within string) func(r int, level float64) float64 {
 	h := &hierarchy{table: t, weights: []float64{1}, inOrder: within == InOrder, needs: make([]float64, len(t.rows))}
-	for i := range s.Tenants {
-		h.weights = append(h.weights, s.Tenants[i].Share())
-	}
+	h.weights = append(h.weights, s.Shares()...)
 	h.of = make([][]int, len(h.weights))
 	for r := range t.rows {
 		tenant := int(t.terms[r][1])

@@ -73,9 +73,9 @@ func (d *decision) declare() {
 	all := d.s.Cluster.GPUs()
 	d.vcs = make([]vc, len(d.s.Tenants)+1)
 	rest := all
-	for i, t := range d.s.Tenants {
-		d.vcs[i] = vc{quota: t.Quota, weight: t.Share()}
-		rest -= t.Quota
+	for i, share := range d.s.Shares() {
+		d.vcs[i] = vc{quota: d.s.Quota(i), weight: share}
+		rest -= d.vcs[i].quota
 	}
 	d.pool = rest == all
 	d.vcs[len(d.s.Tenants)] = vc{quota: max(0, rest), weight: 1}
@@ -84,8 +84,10 @@ func (d *decision) declare() {
 // of returns the index of a job's VC.
 func (d *decision) of(j *sched.Job) int {
 	t, ok := d.s.Tenant(j)
-	if ok && (d.pool || d.s.Tenants[t].Quota > 0 || d.s.Tenants[t].Borrow) {
-		return t
+	for ; ok && t >= 0; t = d.s.Parent(t) {
+		if d.pool || d.vcs[t].quota > 0 || d.s.Tenants[t].Borrow {
+			return t
+		}
 	}
 	return len(d.vcs) - 1
 }

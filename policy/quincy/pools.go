@@ -123,10 +123,14 @@ func (n *network) anywhereFor(j *sched.Job) int32 {
 // neither above its limit nor below its quota. waiting is the first flow.
 func (n *network) tenants(waiting map[int32]int) {
 	const must = 1 << 40 * parts // more than any delay
-	for t, tenant := range n.s.Tenants {
+	want := make([]int, len(n.demand))
+	for t := range want {
+		want[t] = n.demand[t] + n.pinned[t]
+	}
+	for t, limit := range n.s.Caps(want, n.pinned) {
 		all := n.demand[t]
-		above := min(all, max(0, all+n.pinned[t]-tenant.Limit()))
-		below := min(all-above, max(0, tenant.Quota-n.pinned[t]))
+		above := min(all, max(0, want[t]-limit))
+		below := min(all-above, max(0, n.s.Quota(t)-n.pinned[t]))
 		hung := false
 		for _, part := range []struct {
 			room int

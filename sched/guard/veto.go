@@ -3,7 +3,10 @@
 
 package guard
 
-import "github.com/fairway-gpu/fairway/sched"
+import (
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
+)
 
 // veto gives back their GPUs to jobs that may not be preempted or moved, and makes
 // the rest of the plan fit around them. The plan keeps the rules before and
@@ -141,16 +144,13 @@ func (k *keeping) repair() (stuck int, ok bool) {
 // shrink reverts the jobs that get more GPUs of tenants that are over their
 // limit.
 func (k *keeping) shrink() bool {
-	held := make([]int, len(k.s.Tenants))
+	quota := place.NewQuota(k.s)
 	for i, j := range k.s.Jobs {
-		if t, ok := k.s.Tenant(j); ok {
-			held[t] += k.plan.Want[i].GPUs()
-		}
+		quota.Add(j, k.plan.Want[i].GPUs())
 	}
 	progress := false
 	for i, j := range k.s.Jobs {
-		t, ok := k.s.Tenant(j)
-		if !ok || k.back[i] || held[t] <= k.s.Tenants[t].Limit() {
+		if k.back[i] || quota.Within(j) >= 0 {
 			continue
 		}
 		if k.plan.Want[i].GPUs() > j.Placement.GPUs() {

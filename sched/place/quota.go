@@ -16,7 +16,7 @@ import (
 type Quota struct {
 	s          *sched.Snapshot
 	guarantees sched.Guarantees
-	used       []int // by tenant: thousandths of GPUs
+	used       []int // by tenant, with all below it: thousandths of GPUs
 	pinned     []int // by guarantee
 }
 
@@ -38,7 +38,9 @@ func (q Quota) Add(j *sched.Job, n int) { q.AddMilli(j, n*sched.WholeGPU) }
 // AddMilli books thousandths of GPUs for the job's tenant.
 func (q Quota) AddMilli(j *sched.Job, milli int) {
 	if t, ok := q.s.Tenant(j); ok {
-		q.used[t] += milli
+		for ; t >= 0; t = q.s.Parent(t) {
+			q.used[t] += milli
+		}
 	}
 	if j.Pinned() {
 		q.pinned[q.guarantees.Of(q.s, j)] += milli
@@ -63,13 +65,22 @@ func (q Quota) FitsMilli(j *sched.Job, milli int) bool {
 
 // left is Left in thousandths of GPUs.
 func (q Quota) left(j *sched.Job) int {
-	left := sched.NoLimit * sched.WholeGPU
-	if t, ok := q.s.Tenant(j); ok {
-		left = q.s.Tenants[t].Limit()*sched.WholeGPU - q.used[t]
-	}
+	left := q.Within(j)
 	if j.Pinned() {
 		g := q.guarantees.Of(q.s, j)
 		left = min(left, q.guarantees[g]-q.pinned[g])
+	}
+	return left
+}
+
+// Within returns what the limits of the job's tenant and of those above it leave, in
+// thousandths of GPUs: less than none if one of them is exceeded.
+func (q Quota) Within(j *sched.Job) int {
+	left := sched.NoLimit * sched.WholeGPU
+	if t, ok := q.s.Tenant(j); ok {
+		for ; t >= 0; t = q.s.Parent(t) {
+			left = min(left, q.s.Tenants[t].Limit()*sched.WholeGPU-q.used[t])
+		}
 	}
 	return left
 }
@@ -81,7 +92,7 @@ func (q Quota) Used(t int) int { return (q.used[t] + sched.WholeGPU - 1) / sched
 func (q Quota) Why(j *sched.Job, n int) sched.Reason {
 	why := sched.Reason{Code: sched.OverQuota, Need: n, Have: q.Left(j)}
 	if j.Pinned() {
-		if t, ok := q.s.Tenant(j); !ok || q.s.Tenants[t].Limit()*sched.WholeGPU-q.used[t] >= n*sched.WholeGPU {
+		if q.Within(j) >= n*sched.WholeGPU {
 			why.Code = sched.OverGuarantee
 		}
 	}
@@ -114,7 +125,7 @@ func Withheld(s *sched.Snapshot) []bool {
 		g := quota.guarantees.Of(s, j)
 		milli := j.GPUs * sched.WholeGPU
 		t, ok := s.Tenant(j)
-		never := ok && j.GPUs > s.Tenants[t].Limit() // it takes nothing from others
+		never := ok && j.GPUs > s.Limit(t) // it takes nothing from others
 		if !never && quota.pinned[g]+milli <= quota.guarantees[g] {
 			quota.pinned[g] += milli
 			continue
