@@ -17,6 +17,8 @@ type UsageQuery struct {
 	By    string    // "user", "tenant", "job" or "day"
 	Since time.Time // the first day is the one that holds it; zero: all that is kept
 	Until time.Time // the last day is the one that holds it; zero: today
+	// RollUp adds what a tenant uses to all tenants above it too; only by tenant.
+	RollUp bool
 }
 
 // Usage is what was used, by whom.

@@ -311,6 +311,11 @@ type TenantView struct {
 	Share   float64 `json:"share"`         // of all GPUs, by weight among tenants with jobs, in GPUs
 	Rho     float64 `json:"rho,omitempty"` // worst of its apps
 	GPUTime float64 `json:"gpu_s"`         // GPU-seconds used since the daemon's first start
+	// Of tenants with a parent: its name with those above it, such as research/vision, and
+	// what it has of its parent's, in words.
+	Path     string `json:"path,omitempty"`
+	Standing string `json:"standing,omitempty"`
+	Below    int    `json:"gpus_below,omitempty"` // held by tenants below it
 }
 
 // AppView is an app: jobs that belong together.

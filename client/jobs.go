@@ -184,6 +184,9 @@ func (c *Client) Usage(ctx context.Context, q api.UsageQuery) (out api.Usage, er
 			v.text(name, t.UTC().Format(time.RFC3339Nano))
 		}
 	}
+	if q.RollUp {
+		v.text("roll_up", "true")
+	}
 	err = c.do(ctx, request{method: "GET", path: path("v1", "usage"), query: url.Values(v)}, &out)
 	return out, err
 }

@@ -120,7 +120,7 @@ func showJobMetrics(c *call) (any, error) {
 }
 
 func showUsage(c *call) (any, error) {
-	q := api.UsageQuery{By: c.query.text("by")}
+	q := api.UsageQuery{By: c.query.text("by"), RollUp: c.query.flag("roll_up")}
 	var err error
 	if q.Since, err = c.query.time("since"); err != nil {
 		return nil, err

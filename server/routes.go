@@ -123,6 +123,7 @@ func clusterRoutes() []*route {
 				{name: "by", choice: api.UsageKinds(), help: "what to sum by; left out: user"},
 				{name: "since", help: "from the day (UTC) that holds this time (RFC 3339); left out: all that is kept"},
 				{name: "until", help: "to the day that holds this time; left out: today"},
+				{name: "roll_up", kind: flagParam, help: "by tenant: count what a tenant uses for all tenants above it too"},
 			}},
 		{method: "GET", path: "/v1/whoami", role: api.Viewer, summary: "Show who asks", out: api.Identity{},
 			handle: func(c *call) (any, error) { return c.who, nil }},

@@ -210,6 +210,9 @@ func (c *daemonConfig) validate() error {
 			return fmt.Errorf("tenants[%d]: %w", i, err)
 		}
 	}
+	if err := sched.CheckTenants(c.Tenants); err != nil {
+		return fmt.Errorf("tenants: %w", err)
+	}
 	return nil
 }
 

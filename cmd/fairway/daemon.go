@@ -175,9 +175,9 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	if err := d.settled(); err != nil {
 		return err
 	}
-	for _, t := range d.config.Tenants {
-		if _, err := d.state.SetTenant(ctx, api.Identity{User: "configuration", Role: api.Admin}, t); err != nil {
-			return fmt.Errorf("declare tenant %s: %w", t.ID, err)
+	if len(d.config.Tenants) > 0 {
+		if err := d.state.SetTenants(ctx, api.Identity{User: "configuration", Role: api.Admin}, d.config.Tenants); err != nil {
+			return fmt.Errorf("declare tenants: %w", err)
 		}
 	}
 	d.guard, err = guard.New(d.config.Guard)

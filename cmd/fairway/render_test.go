@@ -318,6 +318,7 @@ func TestPrintCluster(t *testing.T) {
 	change := api.PolicyChange{From: "las", To: "pollux", DryRun: true, Starts: 1, Stops: 2, Actions: []string{"stop a", "stop b", "start c on 4 GPUs"}}
 	tenants := []api.TenantView{
 		{Tenant: sched.Tenant{ID: "vision", Weight: 2, Quota: 4, Borrow: true, Max: 6}, GPUs: 4, Running: 1, Share: 5.3, Rho: 1.31, GPUTime: 36000},
+		{Tenant: sched.Tenant{ID: "faces", Parent: "vision", Quota: 2}, Path: "vision/faces", Standing: "vision/faces may have 2 of vision's 4"},
 		{Tenant: sched.Tenant{ID: "text"}, Waiting: 1, Share: 2.7},
 	}
 	tokens := []api.Token{

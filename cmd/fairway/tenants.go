@@ -4,9 +4,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +24,8 @@ func newTenants() *cobra.Command {
 		Use:   "tenants",
 		Short: "List tenants with their shares, or change one",
 		Long: `List tenants: allocated GPUs, share by weight, worst finish-time fairness (rho) of
-their apps, and total use since the daemon's first start.` + exitHelp,
+their apps, and total use since the daemon's first start. A tenant below another is
+shown as research/vision; 2+6 GPUs are 2 of its own jobs and 6 of tenants below it.` + exitHelp,
 		Example: `  fairway tenants
   fairway tenants set vision --weight 2 --quota 8 --borrow`,
 		Args: noArguments,
@@ -48,8 +51,10 @@ func newSetTenant(r *remote) *cobra.Command {
 		Short: "Create a tenant, or change its share",
 		Long: `Create a tenant, or change its share. Settings without a flag keep their value.
 
-  weight    share relative to other tenants
-  quota     GPUs that belong to the tenant
+  parent    tenant whose share it has a part of: its quota comes out of the parent's, and
+            its GPUs count against the parent's bounds
+  weight    share relative to other tenants of the same parent
+  quota     GPUs that belong to the tenant and those below it
   borrow    may use idle GPUs beyond its quota
   max-gpus  upper bound, borrowed GPUs included
 
@@ -64,6 +69,7 @@ and what its jobs may ask for:
 		Example: `  fairway tenants set vision --weight 2
   fairway tenants set interns --quota 4 --max-gpus 8 --borrow
   fairway tenants set interns --borrow=false
+  fairway tenants set vision --parent research --quota 4 --borrow
   fairway tenants set interns --preemptible --max-time-limit 1d`,
 		Args: exactly(1, "fairway tenants set vision --weight 2"), ValidArgsFunction: r.completeTenants(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -76,6 +82,7 @@ and what its jobs may ask for:
 						changes := map[string]func(){
 							"weight": func() { t.Weight = given.Weight }, "quota": func() { t.Quota = given.Quota },
 							"borrow": func() { t.Borrow = given.Borrow }, "max-gpus": func() { t.Max = given.Max },
+							"parent":      func() { t.Parent = given.Parent },
 							"preemptible": func() { t.Preemptible = given.Preemptible }, "non-preemptible": func() { t.NonPreemptible = given.NonPreemptible },
 							"max-priority": func() { t.MaxPriority = given.MaxPriority }, "time-limit": func() { t.TimeLimit = given.TimeLimit },
 							"max-time-limit": func() { t.MaxTimeLimit = given.MaxTimeLimit },
@@ -92,7 +99,8 @@ and what its jobs may ask for:
 		},
 	}
 	fl := c.Flags()
-	fl.Float64Var(&given.Weight, "weight", 1, "share relative to other tenants")
+	fl.StringVar((*string)(&given.Parent), "parent", "", "tenant whose share it has a part of; empty: none")
+	fl.Float64Var(&given.Weight, "weight", 1, "share relative to other tenants of the same parent")
 	fl.IntVar(&given.Quota, "quota", 0, "GPUs that belong to the tenant; 0: no quota")
 	fl.BoolVar(&given.Borrow, "borrow", false, "may use idle GPUs beyond its quota")
 	fl.IntVar(&given.Max, "max-gpus", 0, "upper bound, borrowed GPUs included; 0: none")
@@ -124,6 +132,10 @@ func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Te
 }
 
 func printTenants(w io.Writer, tenants []api.TenantView, width int) {
+	tenants = slices.Clone(tenants)
+	slices.SortStableFunc(tenants, func(a, b api.TenantView) int {
+		return slices.Compare(strings.Split(tenantName(a), "/"), strings.Split(tenantName(b), "/"))
+	})
 	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
 	g.add("TENANT", "WEIGHT", "SHARE", "QUOTA", "MAX", "ALLOC", "RUNNING", "WAITING", "RHO", "GPU-HOURS", "BORROWS")
 	for _, t := range tenants {
@@ -134,16 +146,30 @@ func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 		case t.Borrow:
 			borrows = "yes"
 		}
-		g.add(orDash(string(t.ID)), number(t.Tenant.Share()), fmt.Sprintf("%.1f", t.Share), positive(t.Quota, fmt.Sprint(t.Quota)),
-			positive(t.Max, fmt.Sprint(t.Max)), fmt.Sprint(t.GPUs), fmt.Sprint(t.Running), fmt.Sprint(t.Waiting),
+		g.add(orDash(tenantName(t)), number(t.Tenant.Share()), fmt.Sprintf("%.1f", t.Share), positive(t.Quota, fmt.Sprint(t.Quota)),
+			positive(t.Max, fmt.Sprint(t.Max)), allocated(t), fmt.Sprint(t.Running), fmt.Sprint(t.Waiting),
 			rhoText(t.Rho), fmt.Sprintf("%.1f", t.GPUTime/3600), borrows)
 	}
 	g.print(w, "", width)
 	for _, t := range tenants {
+		if t.Standing != "" {
+			fmt.Fprintln(w, clean(t.Standing))
+		}
 		if text := termsText(t.Terms); text != "" {
 			fmt.Fprintf(w, "%s: %s\n", orDash(string(t.ID)), text)
 		}
 	}
+}
+
+// tenantName returns the name of a tenant with those above it.
+func tenantName(t api.TenantView) string { return cmp.Or(t.Path, string(t.ID)) }
+
+// allocated prints the GPUs that a tenant holds, and those of tenants below it.
+func allocated(t api.TenantView) string {
+	if t.Below == 0 {
+		return fmt.Sprint(t.GPUs)
+	}
+	return fmt.Sprintf("%d+%d", t.GPUs, t.Below)
 }
 
 // termsText says what the jobs of a tenant may ask for, where it differs from the

@@ -39,6 +39,7 @@ tenant share one row. With a price for a GPU-hour (--rate, or "price" in the dae
 configuration), the cost is shown too.` + exitHelp,
 		Example: `  fairway usage
   fairway usage --by tenant --since 30d --rate 2.50 --currency EUR
+  fairway usage --by tenant --roll-up
   fairway usage --by day --csv > usage.csv`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -47,6 +48,8 @@ configuration), the cost is shown too.` + exitHelp,
 			switch {
 			case !slices.Contains(api.UsageKinds(), q.By):
 				return usagef("--by is %.40q; want %s", q.By, strings.Join(api.UsageKinds(), ", "))
+			case q.RollUp && q.By != "tenant":
+				return usagef("--roll-up goes with --by tenant, not with --by %s", q.By)
 			case rate < 0:
 				return usagef("--rate is %g; want 0 or more", rate)
 			case asCSV && r.asJSON:
@@ -84,6 +87,7 @@ configuration), the cost is shown too.` + exitHelp,
 	}
 	fl := c.Flags()
 	fl.StringVar(&q.By, "by", "user", "what to sum by: user, tenant, job or day")
+	fl.BoolVar(&q.RollUp, "roll-up", false, "with --by tenant: count what a tenant uses for all tenants above it too")
 	fl.StringVar(&since, "since", "30d", "first day to count: how long ago, or a time; empty: all that is kept")
 	fl.StringVar(&until, "until", "", "last day to count (default: today)")
 	fl.Float64Var(&rate, "rate", 0, "price of a GPU-hour (default: that of the daemon's configuration)")

@@ -73,7 +73,7 @@ func (b *Store) blocks(o, x *entry) bool {
 	case x.PausedBy != "" || !x.reason.Code.Competes():
 		return false
 	case x.reason.OverShare():
-		return o.Job.Tenant == x.Job.Tenant
+		return b.mem.compete(o.Job, x.Job)
 	}
 	nodes := b.mem.state.Cluster().Nodes
 	return slices.ContainsFunc(o.Job.Placement, func(s sched.Slice) bool { return x.Job.Suits(&nodes[s.Node]) })

@@ -4,7 +4,6 @@
 package state
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -233,83 +232,4 @@ func (b *Store) SetNode(ctx context.Context, who api.Identity, name string, stat
 		}
 	}
 	return api.Node{}, err
-}
-
-// Tenants implements api.Cluster: declared tenants and those with jobs.
-func (b *Store) Tenants(who api.Identity) ([]api.TenantView, error) {
-	return durably(b, func() ([]api.TenantView, error) { return b.tenants(who), nil })
-}
-
-func (b *Store) tenants(who api.Identity) []api.TenantView {
-	views := map[sched.TenantID]*api.TenantView{}
-	at := func(id sched.TenantID) *api.TenantView {
-		if views[id] == nil {
-			views[id] = &api.TenantView{Tenant: sched.Tenant{ID: id}, GPUTime: b.mem.GPUTime[id]}
-		}
-		return views[id]
-	}
-	s := b.mem.state.Peek()
-	for _, t := range s.Tenants {
-		at(t.ID).Tenant = t
-	}
-	for id := range b.mem.GPUTime {
-		at(id)
-	}
-	fair := b.fair()
-	for _, j := range s.Jobs {
-		v := at(j.Tenant)
-		v.GPUTime += j.AttainedBy(fair.Now)
-		if j.Phase == sched.Running {
-			v.Running++
-			v.GPUs += j.Placement.GPUs()
-		} else {
-			v.Waiting++
-		}
-		v.Rho = max(v.Rho, fair.rho(j.App))
-	}
-	weights := 0.0
-	for _, v := range views {
-		if v.Running+v.Waiting > 0 {
-			weights += v.Tenant.Share()
-		}
-	}
-	out := make([]api.TenantView, 0, len(views))
-	for _, v := range views {
-		if v.Running+v.Waiting > 0 {
-			v.Share = float64(s.Cluster.GPUs()) * v.Tenant.Share() / weights
-		}
-		if who.Sees(v.ID) {
-			out = append(out, *v)
-		}
-	}
-	slices.SortFunc(out, func(a, c api.TenantView) int { return cmp.Compare(a.ID, c.ID) })
-	return out
-}
-
-// SetTenant implements api.Cluster.
-func (b *Store) SetTenant(ctx context.Context, who api.Identity, tenant sched.Tenant) (api.TenantView, error) {
-	if err := who.Require(api.Admin); err != nil {
-		return api.TenantView{}, err
-	}
-	if err := tenant.Validate(); err != nil {
-		return api.TenantView{}, &api.Error{Code: api.Invalid, Message: err.Error(), Err: err}
-	}
-	if strings.ContainsAny(string(tenant.ID), "/\x00\n") || len(tenant.ID) > 100 {
-		return api.TenantView{}, api.Errorf(api.Invalid, "%.40q contains a slash, a line break or a zero byte, or is longer than 100 bytes", tenant.ID).On("id")
-	}
-	err := b.commit(ctx, func(t *tx) error {
-		t.actor, t.decides = who.User, true
-		return t.event(sched.Event{Kind: sched.TenantSet, Tenant: &tenant})
-	})
-	if err != nil {
-		return api.TenantView{}, err
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, v := range b.tenants(who) {
-		if v.ID == tenant.ID {
-			return v, nil
-		}
-	}
-	return api.TenantView{}, api.Errorf(api.Internal, "tenant %s is gone", tenant.ID)
 }

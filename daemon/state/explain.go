@@ -38,6 +38,9 @@ func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 		Job: b.view(x, fair), Now: fair.Now, Policy: b.mem.Policy,
 		AllGPUs: b.mem.state.Cluster().GPUs(), Ledger: slices.Clone(x.Ledger),
 	}
+	if r := e.Job.Reason; r != nil && x.reason.OverShare() {
+		r.Text += b.mem.family(x.Job)
+	}
 	held := 0
 	for _, o := range b.mem.inOrder() {
 		n := o.Job.Placement.GPUs()

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 		}
 		return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and there are %d that it could use", least, plural(least), most).On("gpus").Try(remedy + wait)
 	}
-	limit, what := tenant.Limit()*sched.WholeGPU, "may hold"
+	limit, what := m.limit(tenant)*sched.WholeGPU, "may hold"
 	if own := m.guarantee(tenant); j.Pinned() && own < limit {
 		limit, what = own, "may give jobs that cannot be preempted"
 	}
@@ -105,11 +106,26 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 
 // guarantee returns the GPUs of a tenant that pinned jobs may hold, in thousandths.
 func (m *memory) guarantee(t sched.Tenant) int {
-	if t.Quota > 0 {
-		return t.Quota * sched.WholeGPU
+	s := m.state.Peek()
+	all := s.Guarantees()
+	if i := indexOf(s, t.ID); i >= 0 {
+		return all[all.OfTenant(s, i)]
 	}
-	all := m.state.Peek().Guarantees()
 	return all[len(all)-1]
+}
+
+// limit returns the most GPUs that a tenant may hold.
+func (m *memory) limit(t sched.Tenant) int {
+	s := m.state.Peek()
+	if i := indexOf(s, t.ID); i >= 0 {
+		return s.Limit(i)
+	}
+	return t.Limit()
+}
+
+// indexOf returns the index of a declared tenant; -1: there is none.
+func indexOf(s *sched.Snapshot, id sched.TenantID) int {
+	return slices.IndexFunc(s.Tenants, func(t sched.Tenant) bool { return t.ID == id })
 }
 
 // holds returns how many GPUs of a node a job could have if nobody else used it.

@@ -219,6 +219,9 @@ func (b *Store) Usage(who api.Identity, q api.UsageQuery) (api.Usage, error) {
 	if !slices.Contains(api.UsageKinds(), q.By) {
 		return api.Usage{}, api.Errorf(api.Invalid, "is %.40q", q.By).On("by").Try("use " + strings.Join(api.UsageKinds(), ", "))
 	}
+	if q.RollUp && q.By != "tenant" {
+		return api.Usage{}, api.Errorf(api.Invalid, "goes with tenants only, not by %s", q.By).On("roll_up").Try("use it by tenant")
+	}
 	return durably(b, func() (api.Usage, error) {
 		now := b.now()
 		out := api.Usage{By: q.By, To: now, Price: b.Price}
@@ -263,6 +266,34 @@ func (b *Store) Usage(who api.Identity, q api.UsageQuery) (api.Usage, error) {
 			return cmp.Or(cmp.Compare(a.Day, c.Day), cmp.Compare(a.Tenant, c.Tenant), cmp.Compare(a.User, c.User), cmp.Compare(a.Job, c.Job))
 		})
 		out.Rows, out.Total = api.SumUsage(rows, q.By)
+		if q.RollUp {
+			out.Rows, _ = api.SumUsage(b.rollUp(rows), q.By)
+			out.Rows = slices.DeleteFunc(out.Rows, func(r api.UsageRow) bool { return !who.Sees(r.Tenant) })
+		}
 		return out, nil
 	})
+}
+
+// rollUp adds rows for the tenants above that of each.
+func (b *Store) rollUp(rows []api.UsageRow) []api.UsageRow {
+	s := b.mem.state.Peek()
+	if !s.Nested() {
+		return rows
+	}
+	index := make(map[sched.TenantID]int, len(s.Tenants))
+	for i, t := range s.Tenants {
+		index[t.ID] = i
+	}
+	out := slices.Clone(rows)
+	for _, r := range rows {
+		t, ok := index[r.Tenant]
+		if !ok {
+			continue
+		}
+		for t = s.Parent(t); t >= 0; t = s.Parent(t) {
+			r.Tenant = s.Tenants[t].ID
+			out = append(out, r)
+		}
+	}
+	return out
 }

@@ -113,6 +113,9 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 			}
 			return fmt.Errorf("set tenant: %w", err)
 		}
+		if err := m.retryRelatives(ctx, k.name, string(want.Parent)); err != nil {
+			return err
+		}
 	}
 	if err := m.retryRefused(ctx, k, &object, absent); err != nil || absent {
 		return err
@@ -122,7 +125,7 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 
 // tenantWanted returns the tenant of an object.
 func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
-	t := sched.Tenant{ID: sched.TenantID(object.Name), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
+	t := sched.Tenant{ID: sched.TenantID(object.Name), Parent: sched.TenantID(object.Spec.Parent), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
 	if err := copyFields(reflect.ValueOf(&t.Terms).Elem(), reflect.ValueOf(&object.Spec).Elem()); err != nil {
 		return t, &refusal{"Invalid", "spec." + err.Error()}
 	}
@@ -176,6 +179,21 @@ func (m *Mirror) tenantViews() ([]api.TenantView, error) {
 	return m.tenants.list, nil
 }
 
+// retryRelatives enqueues the tenants that may have been refused because of this one: they
+// are below it, or have the same parent.
+func (m *Mirror) retryRelatives(ctx context.Context, name, parent string) error {
+	var all v1alpha1.TenantList
+	if err := m.Cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list relatives of tenant %s: %w", name, err)
+	}
+	for i := range all.Items {
+		if t := &all.Items[i]; t.Spec.Parent == name || parent != "" && (t.Spec.Parent == parent || t.Name == parent) {
+			m.queue.Add(key{kind: kindTenant, name: t.Name})
+		}
+	}
+	return nil
+}
+
 // retryRefused enqueues the jobs and apps that were refused for lack of a tenant, which
 // may now be this one.
 func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenant, absent bool) error {
@@ -212,6 +230,7 @@ func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view 
 	if why == nil {
 		s.GPUs, s.Running, s.Waiting = int32(view.GPUs), int32(view.Running), int32(view.Waiting)
 		s.FairShare, s.Rho = digits(view.Share), digits(view.Rho)
+		s.GPUsBelow, s.Standing = int32(view.Below), view.Standing
 	}
 	s.ObservedGeneration = object.Generation
 	accept(&s.Conditions, object.Generation, why, m.Now())
@@ -219,7 +238,10 @@ func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view 
 		return nil
 	}
 	was := &object.Status
-	news := was.ObservedGeneration != object.Generation || why != nil || was.GPUs != s.GPUs || was.Running != s.Running || was.Waiting != s.Waiting
+	if was.GPUs+was.GPUsBelow != s.GPUs+s.GPUsBelow {
+		m.enqueueTenant(sched.TenantID(object.Spec.Parent))
+	}
+	news := was.ObservedGeneration != object.Generation || why != nil || was.GPUs != s.GPUs || was.GPUsBelow != s.GPUsBelow || was.Standing != s.Standing || was.Running != s.Running || was.Waiting != s.Waiting
 	_, err := m.write(ctx, key{kind: kindTenant, name: object.Name}, object, next, news)
 	return err
 }

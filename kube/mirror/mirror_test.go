@@ -234,6 +234,43 @@ func TestTenantStatus(t *testing.T) {
 	w.until("has its GPUs back", tenant, func() bool { return tenant.Status.GPUs != 4 })
 }
 
+// TestTenantTree: a tenant may come before its parent, is told what is wrong until it is
+// right, and counts against the parent's quota.
+func TestTenantTree(t *testing.T) {
+	w := open(t, func(c *Config) { c.Sweep = time.Hour })
+	left, right := w.namespace("left"), w.namespace("right")
+	two, four, eight := int32(2), int32(4), int32(8)
+	vision, nlp, research := tenantObject("tree-vision", &four, left), tenantObject("tree-nlp", nil, right), tenantObject("tree-research", &two)
+	vision.Spec.Parent, nlp.Spec.Parent = research.Name, research.Name
+	accepted := func(tenant *v1alpha1.Tenant, want metav1.ConditionStatus, text string) func() bool {
+		return func() bool {
+			status, _, message := condition(tenant.Status.Conditions, v1alpha1.Accepted)
+			return status == want && strings.Contains(message, text)
+		}
+	}
+	w.create(vision)
+	w.until("has no parent yet", vision, accepted(vision, metav1.ConditionFalse, `parent = "tree-research"; want a tenant that exists`))
+	w.create(research)
+	w.until("has a parent that is too small", vision, accepted(vision, metav1.ConditionFalse, "quota = 2, and the quotas of its children are 4 together"))
+	w.patch(research, func() { research.Spec.Quota = &four })
+	w.until("is in force", vision, accepted(vision, metav1.ConditionTrue, ""))
+	w.create(nlp)
+	if want := "tree-research/tree-vision may have 4 of tree-research's 4"; vision.Status.Standing != want {
+		t.Errorf("it %q; want %q", vision.Status.Standing, want)
+	}
+	w.create(trainingJob(left, "first", 4))
+	w.until("counts for the parent", research, func() bool { return research.Status.GPUs == 0 && research.Status.GPUsBelow == 4 })
+	second := trainingJob(right, "second", 1)
+	w.create(second)
+	w.until("waits for the parent's quota", second, func() bool {
+		_, reason, _ := condition(second.Status.Conditions, v1alpha1.Running)
+		return reason == "OverQuota"
+	})
+	w.patch(research, func() { research.Spec.Quota = &eight })
+	w.until("runs", second, func() bool { return second.Status.State == api.Starting })
+	w.until("counts too", research, func() bool { return research.Status.GPUsBelow == 5 })
+}
+
 // TestPolicy: the policy follows the object; an invalid one changes nothing.
 func TestPolicy(t *testing.T) {
 	w := open(t)

@@ -151,10 +151,10 @@ func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant
 	object.Name = string(t.ID)
 	err := c.upsert(ctx, &object, func() {
 		s := &object.Spec
-		if len(s.Namespaces) == 0 {
+		if len(s.Namespaces) == 0 && object.ResourceVersion == "" {
 			s.Namespaces = []string{string(t.ID)}
 		}
-		s.Quota, s.Max, s.Borrow, s.Weight = nil, nil, t.Borrow, ""
+		s.Parent, s.Quota, s.Max, s.Borrow, s.Weight = string(t.Parent), nil, nil, t.Borrow, ""
 		if t.Quota > 0 {
 			s.Quota = some(t.Quota)
 		}

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parent`
 // +kubebuilder:printcolumn:name="Quota",type=integer,JSONPath=`.spec.quota`
 // +kubebuilder:printcolumn:name="Weight",type=string,JSONPath=`.spec.weight`
 // +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
@@ -44,14 +45,22 @@ type TenantList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.quota) || self.max >= self.quota",message="max must be at least quota"
 type TenantSpec struct {
 	// The namespaces that belong to the tenant. A namespace may be listed by several
-	// tenants; its jobs must then name one of them.
+	// tenants; its jobs must then name one of them. A tenant without any has no jobs of
+	// its own: it is there for the tenants below it.
+	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	Namespaces []string `json:"namespaces"`
-	// The GPUs that belong to the tenant. A tenant without a quota is unbounded.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// The tenant out of whose quota its own comes, such as the team of a project. All that
+	// a tenant holds counts against the bounds of those above it, and what it leaves idle
+	// goes to its siblings first.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Parent string `json:"parent,omitempty"`
+	// The GPUs that belong to the tenant and those below it. A tenant without a quota is
+	// unbounded, but for the tenants above it.
 	// Whether borrowed GPUs are given back at once depends on the policy: under antman,
 	// philly and quincy they are.
 	// +optional
@@ -66,7 +75,8 @@ type TenantSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Max *int32 `json:"max,omitempty"`
-	// The tenant's share relative to other tenants: a positive number, as text.
+	// The tenant's share relative to other tenants of the same parent: a positive number,
+	// as text.
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,6}(\.[0-9]{1,6})?$`
@@ -123,6 +133,12 @@ type PriorityClass struct {
 type TenantStatus struct {
 	// +optional
 	GPUs int32 `json:"gpus,omitempty"`
+	// GPUs that tenants below it hold.
+	// +optional
+	GPUsBelow int32 `json:"gpusBelow,omitempty"`
+	// What it has of its parent's quota, in words.
+	// +optional
+	Standing string `json:"standing,omitempty"`
 	// +optional
 	Running int32 `json:"running,omitempty"`
 	// +optional

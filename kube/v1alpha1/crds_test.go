@@ -116,7 +116,9 @@ func TestRules(t *testing.T) {
 		{job("template: {spec: {containers: [{name: main, resources: {limits: {cpu: 1e999999999}}}]}}"), "should match"},
 		{strings.Replace(job(""), "generateName: job-", "name: "+strings.Repeat("a", 51), 1), "metadata.name has more than 50 letters"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], quota: 4, max: 8, weight: '1.5'}}", ""},
-		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: []}}", "should have at least 1 items"},
+		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], parent: research}}", ""},
+		{"{kind: Tenant, metadata: {generateName: t-}, spec: {quota: 8}}", ""}, // for those below it
+		{"{kind: Tenant, metadata: {generateName: t-}, spec: {parent: [research]}}", "must be of type string"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a, a]}}", "Duplicate value"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], quota: 9, max: 8}}", "max must be at least quota"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], weight: '-1'}}", "should match"},

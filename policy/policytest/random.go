@@ -72,9 +72,17 @@ func drawMarks(t *rapid.T) []string {
 	return rapid.SampledFrom([][]string{nil, nil, nil, {"m0"}, {"m1"}, {"m0", "m1"}}).Draw(t, "marks")
 }
 
+// drawTenant draws a tenant, maybe with a parent: one that does not exist, or that is below
+// it, counts as none.
 func drawTenant(t *rapid.T, i int) *sched.Tenant {
+	id := sched.TenantID(fmt.Sprint("t", i))
+	parent := rapid.SampledFrom([]sched.TenantID{"", "", "t0", "t1"}).Draw(t, "parent")
+	if parent == id {
+		parent = ""
+	}
 	return &sched.Tenant{
-		ID:     sched.TenantID(fmt.Sprint("t", i)),
+		ID:     id,
+		Parent: parent,
 		Weight: rapid.SampledFrom([]float64{0, 1, 2.5}).Draw(t, "weight"),
 		Quota:  rapid.SampledFrom([]int{0, 0, 1, 3, 6, 10}).Draw(t, "quota"),
 		Borrow: rapid.Bool().Draw(t, "borrow"),

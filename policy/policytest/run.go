@@ -28,7 +28,7 @@ type Build func(spec string) (sched.Policy, error)
 //	        [gpu-memory=GiB] [islands=N]
 //	    adds N nodes, named n0, n1, ... over the whole file, dealt to racks r0,
 //	    r1, ... in blocks. The first command of a file.
-//	tenant id=T [weight=X] [quota=N] [max=N] [borrow]
+//	tenant id=T [parent=T] [weight=X] [quota=N] [max=N] [borrow]
 //	    declares a tenant.
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
 //	       [tenant=T] [user=U] [app=A] [model=M] [priority=N] [types=(T,...)] [task=N]

@@ -44,7 +44,7 @@ func (s *scenario) cluster(a *args) string {
 
 func (s *scenario) tenant(a *args) string {
 	return text(s.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{
-		ID: sched.TenantID(a.need("id")), Weight: a.number("weight", 0), Quota: a.count("quota", 0),
+		ID: sched.TenantID(a.need("id")), Parent: sched.TenantID(a.word("parent", "")), Weight: a.number("weight", 0), Quota: a.count("quota", 0),
 		Max: a.count("max", 0), Borrow: a.flag("borrow"),
 	}}))
 }

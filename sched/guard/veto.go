@@ -3,10 +3,7 @@
 
 package guard
 
-import (
-	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/place"
-)
+import "github.com/fairway-gpu/fairway/sched"
 
 // veto gives back their GPUs to jobs that may not be preempted or moved, and makes
 // the rest of the plan fit around them. The plan keeps the rules before and
@@ -144,13 +141,23 @@ func (k *keeping) repair() (stuck int, ok bool) {
 // shrink reverts the jobs that get more GPUs of tenants that are over their
 // limit.
 func (k *keeping) shrink() bool {
-	quota := place.NewQuota(k.s)
+	left := make([]int, len(k.s.Tenants))
+	for t := range left {
+		left[t] = k.s.Tenants[t].Limit()
+	}
 	for i, j := range k.s.Jobs {
-		quota.Add(j, k.plan.Want[i].GPUs())
+		t, ok := k.s.Tenant(j)
+		for ; ok && t >= 0; t = k.s.Parent(t) {
+			left[t] -= k.plan.Want[i].GPUs()
+		}
 	}
 	progress := false
 	for i, j := range k.s.Jobs {
-		if k.back[i] || quota.Within(j) >= 0 {
+		t, ok := k.s.Tenant(j)
+		for ok && t >= 0 && left[t] >= 0 {
+			t = k.s.Parent(t)
+		}
+		if !ok || t < 0 || k.back[i] {
 			continue
 		}
 		if k.plan.Want[i].GPUs() > j.Placement.GPUs() {

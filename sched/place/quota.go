@@ -65,7 +65,7 @@ func (q Quota) FitsMilli(j *sched.Job, milli int) bool {
 
 // left is Left in thousandths of GPUs.
 func (q Quota) left(j *sched.Job) int {
-	left := q.Within(j)
+	left := q.within(j)
 	if j.Pinned() {
 		g := q.guarantees.Of(q.s, j)
 		left = min(left, q.guarantees[g]-q.pinned[g])
@@ -73,9 +73,9 @@ func (q Quota) left(j *sched.Job) int {
 	return left
 }
 
-// Within returns what the limits of the job's tenant and of those above it leave, in
+// within returns what the limits of the job's tenant and of those above it leave, in
 // thousandths of GPUs: less than none if one of them is exceeded.
-func (q Quota) Within(j *sched.Job) int {
+func (q Quota) within(j *sched.Job) int {
 	left := sched.NoLimit * sched.WholeGPU
 	if t, ok := q.s.Tenant(j); ok {
 		for ; t >= 0; t = q.s.Parent(t) {
@@ -92,7 +92,7 @@ func (q Quota) Used(t int) int { return (q.used[t] + sched.WholeGPU - 1) / sched
 func (q Quota) Why(j *sched.Job, n int) sched.Reason {
 	why := sched.Reason{Code: sched.OverQuota, Need: n, Have: q.Left(j)}
 	if j.Pinned() {
-		if q.Within(j) >= n*sched.WholeGPU {
+		if q.within(j) >= n*sched.WholeGPU {
 			why.Code = sched.OverGuarantee
 		}
 	}

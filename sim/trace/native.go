@@ -134,6 +134,9 @@ func (b *builder) readHeader(line string, at int) error {
 			return refuse(&BadRow{Column: 1, Field: "tenants", Value: string(t.ID), Text: err.Error()})
 		}
 	}
+	if err := sched.CheckTenants(h.Tenants); err != nil {
+		return refuse(&BadRow{Column: 1, Field: "tenants", Value: fmt.Sprint(len(h.Tenants)), Text: err.Error()})
+	}
 	name := b.wl.Name
 	b.wl = h.Workload
 	if b.wl.Name == "" {

@@ -48,7 +48,7 @@ export function fairness({ state }) {
     const at = (v) => v / most * 100 + '%';
     const verdict = (t) => (t.gpus > t.share * 1.05 ? number(t.gpus - t.share) + ' above its share' : t.gpus < t.share * 0.95 ? number(t.share - t.gpus) + ' below its share' + (t.waiting ? ', ' + plural(t.waiting, 'job') + ' waiting' : ', nothing waits') : 'at its share');
     shares.show(h('ul', { class: 'shares' }, busy.map((t, n) => h('li', { key: t.id },
-      h('b', {}, t.id || '(none)'),
+      h('b', {}, nameOf(t)),
       h('div', { class: 'share', role: 'img', 'aria-label': number(t.gpus) + ' GPUs held; its share is ' + number(t.share) + (t.quota ? ', its quota ' + number(t.quota) : '') },
         h('i', { class: 'held', vars: { width: at(t.gpus), '--c': seriesColour(n) } }), t.share ? h('i', { class: 'due', vars: { left: at(t.share) }, title: 'share: ' + number(t.share) + ' GPUs' }) : null,
         t.quota ? h('i', { class: 'quota', vars: { left: at(t.quota) }, title: 'quota: ' + number(t.quota) + ' GPUs' }) : null),
@@ -87,11 +87,13 @@ export function fairness({ state }) {
       { name: 'Waiting', color: 'var(--s1)', dash: '5 3', points: samples.map((x) => [at(x), x.waiting]) }] });
   }
   function drawTenants(list) {
+    list = [...list].sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
     if (!list.length) { tenants.empty('No tenants yet.', 'Jobs without a tenant belong to the tenant default.'); return; }
     tenants.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
       h('thead', {}, h('tr', {}, [['Tenant', ''], ['GPUs', 'num'], ['Share', 'num'], ['Weight', 'num minor'], ['Quota', 'num minor'], ['Running', 'num'], ['Waiting', 'num'], ['Rho', 'num'], ['GPU hours', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, list.map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, t.id), num(t.gpus), num(t.share), num(t.weight || 1, 'minor'),
-        h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running), num(t.waiting), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))));
+      h('tbody', {}, list.map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, nameOf(t)), h('td', { class: 'num' }, number(t.gpus) + (t.gpus_below ? ' + ' + number(t.gpus_below) + ' below' : '')), num(t.share), num(t.weight || 1, 'minor'),
+        h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running), num(t.waiting), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))),
+    list.filter((t) => t.standing).map((t) => h('p', { class: 'note', key: t.id }, t.standing + '.')));
   }
   function drawApps(list) {
     if (!list.length) { apps.empty('No apps yet.', 'Submit several jobs as one app: ', h('code', {}, 'fairway app submit')); return; }
@@ -107,6 +109,8 @@ export function fairness({ state }) {
 }
 
 const num = (v, more = '') => h('td', { class: 'num ' + more }, number(v));
+const nameOf = (t) => t.path || t.id || '(none)';
+const pathOf = (t) => nameOf(t).replaceAll('/', '\u0000'); // below its parent, before names that go on
 const rho = (v) => h('td', { class: 'num' + (v > 1.5 ? ' late' : '') }, v ? number(v) : '–');
 
 // gpusOf returns what each tenant held, 0 where a sample does not name it.
