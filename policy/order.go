@@ -50,6 +50,21 @@ func (o Order) Ahead(a, b *sched.Job, now time.Time) (why string, ahead bool) {
 	return "", false
 }
 
+// Waiting returns the jobs that wait and do not go after the i-th job of a snapshot. Without
+// an order jobs go as they were submitted.
+func (o Order) Waiting(s *sched.Snapshot, i int) (ahead []*sched.Job) {
+	for k, j := range s.Jobs {
+		_, behind := o.Ahead(s.Jobs[i], j, s.Now)
+		if len(o) == 0 {
+			behind = k > i
+		}
+		if j.Phase == sched.Pending && k != i && !behind && j.Ready(s.Now) {
+			ahead = append(ahead, j)
+		}
+	}
+	return ahead
+}
+
 // compare is negative if a goes first, and names the deciding property of a.
 func (k Key) compare(a, b *sched.Job, now time.Time) (int, string) {
 	switch k {

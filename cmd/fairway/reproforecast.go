@@ -20,13 +20,15 @@ func newReproForecast() *cobra.Command {
 	var traces workloadFlags
 	cfg := repro.DefaultForecast()
 	var seeds []uint
+	var policies []string
 	c := &cobra.Command{
 		Use:   "forecast",
 		Short: "Measure how well expected starts are calibrated",
 		Long: `Simulate workloads and forecast the start of every job when it first waits, as
 "fairway explain" does. Print how often the range of 90 % holds the actual start, how
-often an expected start is told, and its median error as a part of the wait. With --workload, parts of recorded workloads are
-used beside the generated ones.`,
+often an expected start is told, and its median error as a part of the wait; also for the
+forecast that the daemon makes where a policy is too slow to be played forward. With
+--workload, parts of recorded workloads are used beside the generated ones.`,
 		Example: `  fairway repro forecast
   fairway repro forecast --policy fifo,las --jobs 100
   fairway repro forecast --workload cluster_job_log,helios.csv`,
@@ -45,11 +47,14 @@ used beside the generated ones.`,
 					cfg.Traces = append(cfg.Traces, w)
 				}
 			}
+			if len(policies) > 0 {
+				cfg.Policies, cfg.Dear = policies, nil
+			}
 			if len(seeds) > 0 {
-				cfg.Seeds, cfg.Others = nil, nil
+				cfg.Seeds = nil
 			}
 			for _, seed := range seeds {
-				cfg.Others = append(cfg.Others, uint64(seed))
+				cfg.Seeds = append(cfg.Seeds, uint64(seed))
 			}
 			rows, err := repro.Forecast(cfg)
 			bar.Clear()
@@ -61,7 +66,7 @@ used beside the generated ones.`,
 	}
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "jobs of each workload")
 	c.Flags().StringVar(&cfg.Cluster, "cluster", cfg.Cluster, "cluster, such as 8x4:t4")
-	c.Flags().StringSliceVar(&cfg.Policies, "policy", cfg.Policies, "policies")
+	c.Flags().StringSliceVar(&policies, "policy", nil, "policies (default: those of the page)")
 	c.Flags().UintSliceVar(&seeds, "seeds", nil, "seeds of the workloads, such as 21,22 (default: those of the page)")
 	c.Flags().StringSliceVar(&cfg.Kinds, "kind", cfg.Kinds, "kinds of generated workloads")
 	traces.register(c, "", "; several: joined by commas")

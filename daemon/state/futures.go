@@ -112,19 +112,9 @@ func (f *futures) coarse(s *sched.Snapshot, id sched.JobID) (forecast.Range, boo
 	if i < 0 {
 		return forecast.Range{}, false
 	}
-	var ahead []*sched.Job
-	for k, j := range s.Jobs {
-		_, behind := f.about.Order.Ahead(s.Jobs[i], j, s.Now)
-		if len(f.about.Order) == 0 {
-			behind = k > i
-		}
-		if j.Phase == sched.Pending && k != i && !behind && j.Ready(s.Now) {
-			ahead = append(ahead, j)
-		}
-	}
 	c := f.Config
 	c.Samples = forecast.Fewest
-	return forecast.Coarse(s, c, ahead, s.Jobs[i])
+	return forecast.Coarse(s, c, f.about.Order.Waiting(s, i), s.Jobs[i])
 }
 
 // lengths returns how long the jobs ran that have ended.

@@ -22,9 +22,9 @@ type ForecastConfig struct {
 	Cluster  string
 	Jobs     int                      // of each workload
 	Gaps     map[string]time.Duration // mean time between submissions, by kind
-	Seeds    []uint64                 // on which the constants of the forecast were chosen
-	Others   []uint64                 // on which nothing was chosen
+	Seeds    []uint64                 // on which no constant of the forecast was chosen
 	Policies []string
+	Dear     []string // policies that are measured on one workload and a few seeds alone
 	Progress func(part string, done, all int)
 }
 
@@ -33,10 +33,16 @@ func DefaultForecast() ForecastConfig {
 	return ForecastConfig{
 		Kinds: []string{trace.KindPhilly, trace.KindPollux}, Cluster: "8x4:t4", Jobs: 300,
 		Gaps:  map[string]time.Duration{trace.KindPhilly: 288 * time.Hour / 300, trace.KindPollux: 96 * time.Hour / 300},
-		Seeds: seedsFrom(21, 10), Others: seedsFrom(101, 4),
-		Policies: []string{"fifo"},
+		Seeds: seedsFrom(101, 10), Policies: []string{"fifo"}, Dear: []string{"fairway"},
 	}
 }
+
+// chosenSeeds are those on which the constants of the forecast were chosen.
+const chosenSeeds = "21 to 30"
+
+// dearKind is the kind of workload for policies whose simulation takes minutes: one under
+// which jobs wait although a policy resizes and preempts.
+const dearKind = trace.KindPollux
 
 // otherGap is the mean time between submissions of kinds that have none of their own.
 const otherGap = 10 * time.Minute
@@ -67,25 +73,33 @@ func knowledges() []knowledge {
 type forecastTask struct {
 	workload, policy string
 	knowledge
-	chosen bool // the constants were chosen on these seeds
 	seeds  []uint64
+	floors int // on so many of them the floor is measured
 }
 
-// floorSeeds is the number of other seeds on which the floor is measured, which costs half
-// as much as the forecast.
-const floorSeeds = 2
+const (
+	// floorSeeds is the number of seeds on which the floor is measured, which costs half as
+	// much as the forecast.
+	floorSeeds = 2
+	// dearSeeds is the number of seeds for a policy whose simulation takes minutes.
+	dearSeeds = 4
+)
 
-// tasks returns the rows: of the other seeds first.
+// dear returns the seeds of policies whose simulation takes minutes.
+func (c ForecastConfig) dear() []uint64 { return c.Seeds[:min(dearSeeds, len(c.Seeds))] }
+
+// tasks returns the rows.
 func (c ForecastConfig) tasks() (out []forecastTask) {
-	for _, t := range []forecastTask{{seeds: c.Others}, {seeds: c.Seeds, chosen: true}} {
-		for _, t.policy = range c.Policies {
-			for _, t.workload = range c.workloads() {
-				for _, t.knowledge = range knowledges() {
-					if len(t.seeds) > 0 {
-						out = append(out, t)
-					}
-				}
+	for _, policy := range c.Policies {
+		for _, workload := range c.workloads() {
+			for _, k := range knowledges() {
+				out = append(out, forecastTask{workload, policy, k, c.Seeds, floorSeeds})
 			}
+		}
+	}
+	for _, policy := range c.Dear {
+		if slices.Contains(c.Kinds, dearKind) {
+			out = append(out, forecastTask{dearKind, policy, knowledges()[0], c.dear(), 0})
 		}
 	}
 	return out
@@ -112,9 +126,12 @@ func Forecast(c ForecastConfig) ([]ForecastRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]ForecastRow, len(tasks))
+	var rows []ForecastRow
 	for i, t := range tasks {
-		rows[i] = rate(ForecastRow{Workload: t.workload, Policy: t.policy, Known: t.name, Chosen: t.chosen}, cases[i])
+		row := ForecastRow{Workload: t.workload, Policy: t.policy, Known: t.name}
+		rows = append(rows, rate(row, cases[i]))
+		row.Coarse = true
+		rows = append(rows, rate(row, without(cases[i])))
 	}
 	return rows, nil
 }
@@ -185,7 +202,7 @@ func (c ForecastConfig) run(t forecastTask, seed uint64) ([]foreseen, error) {
 	var told *seer
 	for range 2 {
 		s := newSeer(t.policy, t.knowledge, seed, told)
-		if !t.chosen && slices.Index(t.seeds, seed) < floorSeeds {
+		if slices.Index(t.seeds, seed) < t.floors {
 			s.odds = o
 		}
 		_, err := simulate(t.policy, c.Cluster, w, func(cfg *sim.Config) {

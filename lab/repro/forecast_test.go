@@ -23,12 +23,12 @@ func TestForecastRate(t *testing.T) {
 	rough := told
 	rough.Error = 0.2
 	got := rate(ForecastRow{}, [][]foreseen{{
-		{Asked: asked, told: told, known: true, start: at(100), floor: at(110), runTimes: at(110), oracle: at(100)},
-		{Asked: asked, told: told, known: true, start: at(125), floor: at(100), runTimes: at(100), oracle: at(125)}, // off by a fifth
-		{Asked: asked, told: rough, known: true, start: at(40), floor: at(60), runTimes: at(40), oracle: at(40)},    // too early
-		{Asked: asked, told: told, known: true, start: at(50), floor: at(55), runTimes: at(100), oracle: at(50)},    // off by the whole wait
-		{Asked: asked, start: at(10)},           // no forecast
-		{Asked: asked, told: told, known: true}, // never started
+		{answer: answer{asked, told, true}, start: at(100), floor: at(110), runTimes: at(110), oracle: at(100)},
+		{answer: answer{asked, told, true}, start: at(125), floor: at(100), runTimes: at(100), oracle: at(125)}, // off by a fifth
+		{answer: answer{asked, rough, true}, start: at(40), floor: at(60), runTimes: at(40), oracle: at(40)},    // too early
+		{answer: answer{asked, told, true}, start: at(50), floor: at(55), runTimes: at(100), oracle: at(50)},    // off by the whole wait
+		{answer: answer{Asked: asked}, start: at(10)},                                                           // no forecast
+		{answer: answer{asked, told, true}},                                                                     // never started
 	}})
 	want := ForecastRow{
 		Cases: 4, None: 1, Inside: 0.75, Low: 1, Error: 1, Width: 3, Floor: 0.2, FloorCases: 4, RunTimes: 0.2,
@@ -44,13 +44,13 @@ func TestForecastRate(t *testing.T) {
 func TestForecast(t *testing.T) {
 	c := DefaultForecast()
 	c.Kinds, c.Cluster, c.Jobs, c.Gaps[trace.KindPollux] = c.Kinds[1:], "3x4:t4", 40, 12*time.Minute
-	c.Others, c.Seeds = []uint64{7, 8}, nil
+	c.Seeds, c.Dear = []uint64{7, 8}, nil
 	tasks := c.tasks()
 	if len(tasks) != 3 {
 		t.Fatalf("%d rows; want one for each kind of knowledge", len(tasks))
 	}
 	cases := make([][]foreseen, 2)
-	for i, seed := range c.Others {
+	for i, seed := range c.Seeds {
 		var err error
 		if cases[i], err = c.run(tasks[1], seed); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,8 @@ wait. A figure of %d starts or more that misses a target is bold.
 
     fairway repro forecast
 
-Cluster %s, %d jobs in each workload%s. Of a recorded workload (`+"`--workload`"+`) other jobs are
+Cluster %s, %d jobs in each workload%s; seeds %s%s. The constants of the forecast
+were chosen on seeds %s. Of a recorded workload (`+"`--workload`"+`) other jobs are
 taken for each seed; the times between their submissions are stretched so that the jobs need as much
 GPU time as the cluster has.
 
@@ -49,9 +50,9 @@ GPU time as the cluster has.
 - *run times known*: the same of a forecast that knows how long each job will run;
   *arrivals too*: of one that also knows which jobs will be submitted. What remains there is what
   the forecast gets wrong about the policy.
-`, 100*insideLeast, 100*insideMost, 100*errorMost, 100*errorMost, fewCases, forecastSummary(rows), c.Cluster, c.Jobs, c.gapsText(), fewCases, floorSeeds)
-	printForecastTable(w, "On seeds on which nothing was chosen: "+seedRange(c.Others), rows, false)
-	printForecastTable(w, "On the seeds on which the constants of the forecast were chosen: "+seedRange(c.Seeds), rows, true)
+`, 100*insideLeast, 100*insideMost, 100*errorMost, 100*errorMost, fewCases, forecastSummary(rows), c.Cluster, c.Jobs, c.gapsText(), seedRange(c.Seeds), c.dearText(), chosenSeeds, fewCases, floorSeeds)
+	printForecastTable(w, rows)
+	printCoarse(w, rows)
 	fmt.Fprint(w, `
 ## What it shows
 
@@ -59,39 +60,25 @@ Run times are what is not known: with the true ones the error is about 0 where t
 as `+"`fifo`"+` does. Jobs of one busy day are early or late together: where a long job ends early,
 many starts in a row come before their range. So the seeds differ, and few of them say little.
 
-The daemon gives a forecast less time than this experiment, to answer quickly: where a
-policy takes more than 300 ms to be played forward, or more than 200 jobs wait or run, it estimates
-the start without the policy, and calls that rough, too. That is not measured here, nor are outside bidders.
-Other policies, `+"`fairway` and `pollux`"+` among them, are measured by `+"`--policy`"+`; their figures are not
-on this page.
+Outside bidders are not measured. Other policies are measured by `+"`--policy`"+`.
 `)
 }
 
-func printForecastTable(w io.Writer, title string, rows []ForecastRow, chosen bool) {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r ForecastRow) bool { return r.Chosen != chosen })
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(w, `
-## %s
+func printForecastTable(w io.Writer, rows []ForecastRow) {
+	fmt.Fprint(w, `
+## With the policy played forward
 
 | workload | policy | known | starts | no forecast | within the range | of each seed | expected starts | of these within the range | their median error | rough | of these within the range | median error of all | floor | run times known | arrivals too | width of the range |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-`, title)
+`)
 	for _, r := range rows {
-		cells := []string{r.Workload, "`" + r.Policy + "`", r.Known, fmt.Sprint(r.Cases), fmt.Sprint(r.None)}
-		each, floor := "-", "-"
-		if r.Low <= r.High {
-			each = fmt.Sprintf("%.0f to %.0f %%", 100*r.Low, 100*r.High)
+		if r.Coarse {
+			continue
 		}
+		cells := []string{r.Workload, "`" + r.Policy + "`", r.Known, fmt.Sprint(r.Cases), fmt.Sprint(r.None)}
+		floor := "-"
 		if r.FloorCases > 0 {
 			floor = figure(r.Floor, false)
-		}
-		within := func(cases int, inside float64) string {
-			if cases == 0 {
-				return "-"
-			}
-			return figure(inside, cases >= fewCases && !calibrated(inside))
 		}
 		toldError := "-"
 		if r.Told.Cases > 0 {
@@ -100,13 +87,49 @@ func printForecastTable(w io.Writer, title string, rows []ForecastRow, chosen bo
 		if r.Cases == 0 {
 			cells = append(cells, strings.Split(strings.Repeat("-", 12), "")...)
 		} else {
-			cells = append(cells, within(r.Cases, r.Inside), each,
+			cells = append(cells, within(r.Cases, r.Inside), r.eachSeed(),
 				r.Told.of(r.Cases), within(r.Told.Cases, r.Told.Inside), toldError,
 				r.Rough.of(r.Cases), within(r.Rough.Cases, r.Rough.Inside),
 				figure(r.Error, false), floor, figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
 		}
 		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 	}
+}
+
+// printCoarse writes what forecasts without the policy are worth.
+func printCoarse(w io.Writer, rows []ForecastRow) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r ForecastRow) bool { return !r.Coarse || r.Cases == 0 })
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprint(w, `
+## Without the policy, on the same seeds
+
+Where a policy takes more than 300 ms to be played forward, or more than 200 jobs wait or run, the
+daemon lets the jobs ahead start one after the other instead, wherever GPUs are free, stops none, and
+calls the answer rough. The same starts, foreseen so:
+
+| workload | policy | known | starts | no forecast | within the range | of each seed | median error | width of the range |
+|---|---|---|---|---|---|---|---|---|
+`)
+	for _, r := range rows {
+		fmt.Fprintf(w, "| %s | `%s` | %s | %d | %d | %s | %s | %s | %s |\n", r.Workload, r.Policy, r.Known, r.Cases, r.None,
+			within(r.Cases, r.Inside), r.eachSeed(), figure(r.Error, false), waits(r.Width))
+	}
+}
+
+func within(cases int, inside float64) string {
+	if cases == 0 {
+		return "-"
+	}
+	return figure(inside, cases >= fewCases && !calibrated(inside))
+}
+
+func (r ForecastRow) eachSeed() string {
+	if r.Low > r.High {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f to %.0f %%", 100*r.Low, 100*r.High)
 }
 
 func (p forecastPart) of(all int) string {
@@ -117,34 +140,24 @@ func calibrated(inside float64) bool { return insideLeast <= inside && inside <=
 
 // forecastSummary says which targets are met.
 func forecastSummary(rows []ForecastRow) string {
-	var out []string
-	for _, chosen := range []bool{false, true} {
-		where, judged, inside, told, exact := "other seeds", 0, 0, 0, 0
-		if chosen {
-			where = "the seeds on which constants were chosen"
+	var judged, inside, told, exact, cases, expected int
+	for _, r := range rows {
+		if r.Coarse {
+			continue
 		}
-		cases, expected := 0, 0
-		for _, r := range rows {
-			if r.Chosen != chosen {
-				continue
-			}
-			cases, expected = cases+r.Cases, expected+r.Told.Cases
-			if r.Cases >= fewCases {
-				judged++
-				inside += one(calibrated(r.Inside))
-			}
-			if r.Told.Cases >= fewCases {
-				told++
-				exact += one(r.Told.Error < errorMost)
-			}
+		cases, expected = cases+r.Cases, expected+r.Told.Cases
+		if r.Cases >= fewCases {
+			judged++
+			inside += one(calibrated(r.Inside))
 		}
-		if cases > 0 {
-			out = append(out, fmt.Sprintf(`On %s, %d of %d rows with %d starts or more meet the target of the range; %.0f %% of
-all starts got an expected start, and its median error is below %.0f %% in %d of %d rows with %d of them or more.`,
-				where, inside, judged, fewCases, 100*float64(expected)/float64(cases), 100*errorMost, exact, told, fewCases))
+		if r.Told.Cases >= fewCases {
+			told++
+			exact += one(r.Told.Error < errorMost)
 		}
 	}
-	return strings.Join(out, "\n")
+	return fmt.Sprintf(`%d of %d rows with %d starts or more meet the target of the range; %.0f %% of
+all starts got an expected start, and its median error is below %.0f %% in %d of %d rows with %d of them or more.`,
+		inside, judged, fewCases, 100*float64(expected)/float64(max(1, cases)), 100*errorMost, exact, told, fewCases)
 }
 
 func one(yes bool) int {
@@ -163,6 +176,14 @@ func (c ForecastConfig) gapsText() string {
 		}
 	}
 	return out.String()
+}
+
+// dearText says on what the dear policies are measured.
+func (c ForecastConfig) dearText() string {
+	if len(c.Dear) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of `%s`, whose simulation takes\nminutes, %s of `%s` alone", strings.Join(c.Dear, "`, `"), seedRange(c.dear()), dearKind)
 }
 
 func seedRange(seeds []uint64) string {

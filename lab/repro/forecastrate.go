@@ -14,7 +14,7 @@ import (
 // ForecastRow is how well the starts of one kind of workload were foreseen, on some seeds.
 type ForecastRow struct {
 	Workload, Policy, Known string
-	Chosen                  bool         // on seeds on which the constants were chosen
+	Coarse                  bool         // without the policy
 	Cases, None             int          // with and without a forecast
 	Inside                  float64      // share of starts within the range of 90 %
 	Low, High               float64      // of the seeds with the smallest and the largest share
@@ -34,11 +34,17 @@ type forecastPart struct {
 	Error  float64 // median of |expected - actual| over the actual wait
 }
 
-// foreseen is one start: what was expected, and when it came.
-type foreseen struct {
+// answer is a forecast of one start.
+type answer struct {
 	forecast.Asked                // before the ledger corrects it
 	told           forecast.Range // after
 	known          bool
+}
+
+// foreseen is one start: what was expected, and when it came.
+type foreseen struct {
+	answer
+	coarse answer // without the policy
 	// floor, runTimes and oracle are the starts foreseen with more knowledge; zero: none.
 	floor, runTimes, oracle time.Time
 	start                   time.Time
@@ -60,6 +66,17 @@ func (t *tally) part() forecastPart {
 		p.Inside, p.Error = float64(t.inside)/float64(p.Cases), median(t.errs)
 	}
 	return p
+}
+
+// without returns the cases as they were foreseen without the policy.
+func without(seeds [][]foreseen) [][]foreseen {
+	out := make([][]foreseen, len(seeds))
+	for i, cases := range seeds {
+		for _, f := range cases {
+			out[i] = append(out[i], foreseen{answer: f.coarse, start: f.start})
+		}
+	}
+	return out
 }
 
 // rate fills in how good the forecasts of each seed were.

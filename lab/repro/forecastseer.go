@@ -21,13 +21,14 @@ type seer struct {
 	knowledge
 	inner   sched.Policy
 	spec    string
-	inOrder bool // the policy lets no job overtake
+	about   policy.About
 	seed    uint64
 	table   policy.Registry
 	told    *seer // of the same simulation, to its end; nil: this is the first
 	odds    *odds // nil: nobody knows how the workload came about
 	lengths experience.Lengths
 	ledger  forecast.Ledger
+	coarse  forecast.Ledger               // of forecasts without the policy
 	last    map[sched.JobID]sched.Job     // as of the last decision
 	ran     map[sched.JobID]time.Duration // of the jobs that have ended
 	seen    []sched.Spec                  // in order of submission
@@ -40,7 +41,7 @@ type seer struct {
 func newSeer(spec string, k knowledge, seed uint64, told *seer) *seer {
 	table := policy.Builtin()
 	return &seer{
-		spec: spec, table: table, knowledge: k, seed: seed, told: told, inOrder: table.About(spec).Promises&policy.InOrder != 0,
+		spec: spec, table: table, knowledge: k, seed: seed, told: told, about: table.About(spec),
 		last: map[sched.JobID]sched.Job{}, ran: map[sched.JobID]time.Duration{}, tracks: map[sched.JobID]experience.Track{}, open: map[sched.JobID]int{},
 	}
 }
@@ -66,13 +67,17 @@ func (p *seer) Schedule(s *sched.Snapshot) sched.Plan {
 		starts := len(plan.Want[i]) > 0
 		switch {
 		case starts && asked && p.cases[at].start.IsZero():
-			p.cases[at].start = s.Now
-			if p.cases[at].known {
-				p.ledger.Add(p.cases[at].Asked, s.Now)
+			f := &p.cases[at]
+			f.start = s.Now
+			if f.known {
+				p.ledger.Add(f.Asked, s.Now)
+			}
+			if f.coarse.known {
+				p.coarse.Add(f.coarse.Asked, s.Now)
 			}
 		case !starts && !asked && j.Starts == 0 && plan.Why[i].Code != sched.Impossible:
 			p.open[j.ID] = len(p.cases)
-			p.cases = append(p.cases, p.ask(s, j.ID))
+			p.cases = append(p.cases, p.ask(s, i))
 		}
 	}
 	return plan
@@ -139,9 +144,10 @@ func (p *seer) run(j *sched.Job, now time.Time) experience.Run {
 	return r
 }
 
-// ask forecasts the start of a job: with what a daemon knows, with the true run times,
-// and with the jobs that will be submitted later.
-func (p *seer) ask(s *sched.Snapshot, id sched.JobID) foreseen {
+// ask forecasts the start of the i-th job: with what a daemon knows, with the policy and
+// without, with the true run times, and with the jobs that will be submitted later.
+func (p *seer) ask(s *sched.Snapshot, i int) foreseen {
+	id := s.Jobs[i].ID
 	lengths := p.lengths.Fresh()
 	for _, o := range s.Jobs {
 		if o.Phase == sched.Running {
@@ -155,12 +161,17 @@ func (p *seer) ask(s *sched.Snapshot, id sched.JobID) foreseen {
 			return left, basis != experience.Nothing
 		}
 	}}
-	if !p.inOrder {
+	if p.about.Promises&policy.InOrder == 0 {
 		c.Arrive = forecast.Again(p.seen[max(0, len(p.seen)-recent):], s.Now)
 	}
-	f := foreseen{Asked: forecast.Asked{At: s.Now}}
+	f := foreseen{answer: answer{Asked: forecast.Asked{At: s.Now}}}
 	f.Range, f.known = p.start(s, c, id)
-	f.told = p.ledger.Correct(f.Asked, p.waiting(), s.Now)
+	played, coarse := p.waiting()
+	f.told = p.ledger.Correct(f.Asked, played, s.Now)
+	few := c
+	few.Samples, f.coarse.At = forecast.Fewest, s.Now
+	f.coarse.Range, f.coarse.known = forecast.Coarse(s, few, p.about.Order.Waiting(s, i), s.Jobs[i])
+	f.coarse.told = p.coarse.Correct(f.coarse.Asked, coarse, s.Now)
 	if p.odds != nil {
 		best := c
 		best.Samples, best.Future = forecast.Fewest, p.odds.future(s, p)
@@ -200,13 +211,15 @@ func (p *seer) start(s *sched.Snapshot, c forecast.Config, id sched.JobID) (fore
 	return r, ok && err == nil
 }
 
-// waiting returns the forecasts whose jobs have not started yet.
-func (p *seer) waiting() []forecast.Asked {
-	var out []forecast.Asked
+// waiting returns the forecasts, with the policy and without, whose jobs have not started yet.
+func (p *seer) waiting() (played, coarse []forecast.Asked) {
 	for _, f := range p.cases {
 		if f.known && f.start.IsZero() {
-			out = append(out, f.Asked)
+			played = append(played, f.Asked)
+		}
+		if f.coarse.known && f.start.IsZero() {
+			coarse = append(coarse, f.coarse.Asked)
 		}
 	}
-	return out
+	return played, coarse
 }

@@ -30,8 +30,12 @@ const (
 	outside = 0.05
 	// step is the most by which one outcome changes the width of a half.
 	step = 0.1
-	// least and most bound the width of a half, over that of the forecast.
-	least, most = 0.9, 3
+	// most bounds the width of a half, over that of the forecast.
+	most = 3
+	// leastEarly and leastLate bound it from below. Long waits are known last, so what is
+	// known at any time speaks for ends that are too soon: the late half shrinks only a
+	// little. A start before its range is known at once, so the early half needs no bound.
+	leastEarly, leastLate = 0, 0.9
 	// grain is the wait, in seconds, below which differences do not matter.
 	grain = 30
 	// narrowest is the least half width of a range: of the logarithm.
@@ -41,13 +45,13 @@ const (
 // Add notes when the job of a forecast started.
 func (l *Ledger) Add(f Asked, start time.Time) {
 	if score, ok := f.score(start); ok {
-		l.late = learn(l.late, score > 1+l.late)
-		l.early = learn(l.early, score < -1-l.early)
+		l.late = learn(l.late, score > 1+l.late, leastLate)
+		l.early = learn(l.early, score < -1-l.early, leastEarly)
 	}
 }
 
 // learn returns the correction of an end of the range after one more outcome.
-func learn(by float64, missed bool) float64 {
+func learn(by float64, missed bool, least float64) float64 {
 	if missed {
 		return min(most-1, by+step*(1-outside))
 	}
@@ -65,7 +69,7 @@ func (l *Ledger) Correct(f Asked, open []Asked, now time.Time) Range {
 	late := l.late
 	for _, o := range open {
 		if score, ok := o.score(now); ok && score > 1+late {
-			late = learn(late, true)
+			late = learn(late, true, leastLate)
 		}
 	}
 	at := func(log float64) time.Time {
