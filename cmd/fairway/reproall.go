@@ -31,7 +31,7 @@ func reproPages() []reproPage {
 		{"experience", newReproExperience, false, ""}, {"autoscale", newReproAutoscale, false, "pollux"},
 		{"search", newReproSearch, false, ""}, {"mixed", newReproMixed, false, "sia"},
 		{"themis", newReproThemis, true, ""}, {"forecast", newReproForecast, false, ""},
-		{"failures", newReproFailures, true, ""},
+		{"failures", newReproFailures, true, ""}, {"plans", newReproPlans, false, "rubick"},
 		{"shockwave", newReproShockwave, false, "shockwave"}, {"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel,philly"},
 	}
 }
@@ -53,7 +53,7 @@ func newReproAll() *cobra.Command {
 nothing and compare each page with its fresh run: fail if a line or a number differs
 by more than the spread that the page states, or --share of the number. Pages that
 need the data of an artifact are skipped, with a message, if it is not named.`,
-		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler
+		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler --rubick rubick-artifact/simulator
   fairway repro all --check --only experience,search`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -65,6 +65,7 @@ need the data of an artifact are skipped, with a message, if it is not named.`,
 	for _, d := range repro.FlagshipData {
 		f.data[d.Name] = c.Flags().String(d.Name, "", d.About)
 	}
+	f.data["rubick"] = c.Flags().String("rubick", "", "simulator folder of the Rubick artifact")
 	return c
 }
 

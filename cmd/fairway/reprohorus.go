@@ -35,7 +35,7 @@ With --out, write horus.md and its plots to a folder.`,
 			tell := func(what string) {
 				fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s\n", time.Since(began).Seconds(), what)
 			}
-			cfg.Progress = tell
+			cfg.Progress = func(part string, done, all int) { tell(fmt.Sprintf("%s: %d of %d runs", part, done, all)) }
 			p, err := runHorus(os.DirFS(data), gpu, cfg, tell)
 			if err == nil {
 				p.runs, err = repro.ReadHorusRuns(os.DirFS(runs), gpu)
@@ -94,11 +94,11 @@ func runHorus(data fs.FS, gpu string, cfg repro.HorusShareConfig, tell func(stri
 
 // Print implements page.
 func (p *horusPage) Print(w io.Writer, images string) {
-	command := "fairway repro horus"
+	command := "fairway repro horus --out docs/reproduction"
 	if c, usual := p.share.Config, repro.DefaultHorusShare(); c.Jobs != usual.Jobs || len(c.Seeds) != len(usual.Seeds) {
 		command += fmt.Sprintf(" --jobs %d --seeds %d", c.Jobs, len(c.Seeds))
 	}
-	fmt.Fprintf(w, "# Horus: predict, then share\n\n    %s\n\n", command)
+	fmt.Fprintf(w, "# Horus: predict, then share\n\n    %s\n", command)
 	repro.PrintClaims(w, append(append(p.prediction.Claims(), p.pairs.Claims()...), p.share.Claims()...))
 	fmt.Fprintln(w, "\n"+p.prediction.Markdown(images))
 	fmt.Fprintln(w, p.pairs.Markdown(images))

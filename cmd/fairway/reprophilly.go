@@ -78,9 +78,10 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 	bar := progress.New(c.ErrOrStderr())
 	defer bar.Clear()
 	show := func(name string, at sim.Progress) { showRun(bar, name)(at) }
+	count := func(part string, done, all int) { bar.Show(part, done, all, fmt.Sprintf("%d/%d runs", done, all)) }
 	switch part {
 	case phillyWaits:
-		p.config.Progress = func(part string, done, all int) { bar.Show(part, done, all, fmt.Sprintf("%d/%d runs", done, all)) }
+		p.config.Progress = count
 		waits, err := repro.RunPhilly(p.config)
 		if err != nil {
 			return err
@@ -94,7 +95,11 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 			return err
 		}
 		p.add(f.Markdown, f.Charts())
-		return p.otherSeeds(cfg)
+		others, err := repro.OtherFragments(cfg, count)
+		if err != nil {
+			return err
+		}
+		p.parts = append(p.parts, func(w io.Writer, _ string) { repro.PrintFragmentsSeeds(w, others) })
 	case phillyFailures:
 		cfg := repro.DefaultFailures()
 		cfg.Progress = show
@@ -106,21 +111,6 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 	default:
 		return usagef("--part %q: want %s, %s or %s", part, phillyWaits, phillyFragments, phillyFailures)
 	}
-	return nil
-}
-
-// otherSeeds repeats the part on fragments.
-func (p *phillyPage) otherSeeds(cfg repro.FragmentsConfig) error {
-	var others []*repro.Fragments
-	for range 2 {
-		cfg.Seed++
-		f, err := repro.RunFragments(cfg)
-		if err != nil {
-			return err
-		}
-		others = append(others, f)
-	}
-	p.parts = append(p.parts, func(w io.Writer, _ string) { repro.PrintFragmentsSeeds(w, others) })
 	return nil
 }
 

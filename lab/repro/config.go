@@ -58,8 +58,8 @@ func PrintClaims(w io.Writer, claims []Claim) {
 
 // The smallest gains over exclusive GPUs in the Horus paper.
 const (
-	horusUtil     = 0.32
-	horusMakespan = -0.24
+	horusUtil     = 32.0 // percent
+	horusMakespan = -24.0
 )
 
 // Claims returns the claims about sharing.
@@ -67,8 +67,8 @@ func (h *HorusShare) Claims() []Claim {
 	util, makespan, _ := h.Gains("horus")
 	plus, plain := row(h.Main, "horus+").P50Wait, row(h.Main, "horus").P50Wait
 	return []Claim{
-		{"utilisation of `horus` against exclusive FIFO", fmt.Sprintf("%+.0f %% or more", 100*horusUtil), fmt.Sprintf("%+.0f %%", 100*util), util >= horusUtil},
-		{"makespan of `horus` against exclusive FIFO", fmt.Sprintf("%+.0f %% or less", 100*horusMakespan), fmt.Sprintf("%+.0f %%", 100*makespan), makespan <= horusMakespan},
+		{"utilisation of `horus` against exclusive FIFO", fmt.Sprintf("%+.0f %% or more", horusUtil), fmt.Sprintf("%+.0f ± %.0f %%", util.Mean, util.Spread), util.Mean >= horusUtil},
+		{"makespan of `horus` against exclusive FIFO", fmt.Sprintf("%+.0f %% or less", horusMakespan), fmt.Sprintf("%+.0f ± %.0f %%", makespan.Mean, makespan.Spread), makespan.Mean <= horusMakespan},
 		{"median wait of `horus+`", "below that of `horus`", fmt.Sprintf("%.2f h, `horus` %.2f h", plus/3600, plain/3600), plus < plain},
 	}
 }

@@ -24,14 +24,15 @@ type HorusShareConfig struct {
 	Longest time.Duration
 	Error   float64 // of predicted utilisations, as RMSLE
 	Heavy   float64 // share of light jobs in the heavy mix
-	// Progress, if set, is called when a run begins.
-	Progress func(what string)
+	Workers int     // runs at once
+	// Progress, if set, is called with the number of finished runs. Calls never overlap.
+	Progress func(part string, done, all int)
 }
 
 // DefaultHorusShare is a backlog of a few days for the 1,024 GPUs of the paper's
 // simulations. The error is that of the paper's best predictor.
 func DefaultHorusShare() HorusShareConfig {
-	return HorusShareConfig{Jobs: 8000, Seeds: []uint64{1, 2, 3}, Load: 16, Longest: 24 * time.Hour, Error: 0.133, Heavy: 0.1}
+	return HorusShareConfig{Jobs: 4000, Seeds: []uint64{1, 2, 3, 4, 5}, Load: 16, Longest: 24 * time.Hour, Error: 0.133, Heavy: 0.1, Workers: 2}
 }
 
 // exclusive is the baseline: no GPU is shared. Like the sharing policies it waits
@@ -45,10 +46,14 @@ var HorusSharePolicies = []string{
 	exclusive + "@share", "tiresias", "tiresias@share",
 }
 
-// fewHorusPolicies are compared where the mix or the predictions vary.
-var fewHorusPolicies = []string{exclusive, "packing", "horus", "horus+", exclusive + "@share"}
+// heavyHorusPolicies are compared on the heavy mix, and predictors, which share by
+// predicted utilisation, with other errors.
+var (
+	predictors         = []string{"horus", "horus+", exclusive + "@share"}
+	heavyHorusPolicies = append([]string{exclusive, "packing"}, predictors...)
+)
 
-// HorusShareRow is the result of a policy: means over the seeds.
+// HorusShareRow is the result of a policy: means over its seeds.
 type HorusShareRow struct {
 	Policy                    string
 	Util, Held                float64
@@ -59,6 +64,7 @@ type HorusShareRow struct {
 	Measured, Modelled        float64 // groups on a GPU: slowdown measured, and not
 	Together                  float64 // part of the run time in which jobs share
 	Restarts                  float64
+	Seeds                     []HorusShareRow // of the seeds alone
 }
 
 // HorusShare is the outcome of the experiment.
@@ -68,57 +74,82 @@ type HorusShare struct {
 	HeavyUtil float64
 	Main      []HorusShareRow
 	HeavyMix  []HorusShareRow
-	Errors    map[float64][]HorusShareRow // by error of predictions, the first seed
+	Errors    map[float64][]HorusShareRow // by error of predictions other than Config.Error
 }
 
-// horusErrors are the prediction errors compared.
-var horusErrors = []float64{0, 0.13, 0.3}
+// otherErrors are the errors of predictions that are compared with the main mix.
+var otherErrors = []float64{0, 0.3}
 
 // RunHorusShare runs the experiment.
 func RunHorusShare(c HorusShareConfig) (*HorusShare, error) {
 	out := &HorusShare{Config: c, Errors: map[float64][]HorusShareRow{}}
 	var err error
 	gen := trace.Gen{Kind: trace.KindHorus, Jobs: c.Jobs, Load: c.Load, Longest: c.Longest, Error: c.Error}
-	if out.Main, out.MeanUtil, err = c.compare("mix", gen, HorusSharePolicies, c.Seeds); err != nil {
+	if out.Main, out.MeanUtil, err = c.compare("mix", gen, HorusSharePolicies); err != nil {
 		return nil, err
 	}
 	heavy := gen
 	heavy.Light = c.Heavy
-	if out.HeavyMix, out.HeavyUtil, err = c.compare("heavy mix", heavy, fewHorusPolicies, c.Seeds[:1]); err != nil {
-		return nil, err
-	}
-	for _, e := range horusErrors {
-		gen.Error = e
-		if out.Errors[e], _, err = c.compare(fmt.Sprintf("error %g", e), gen, fewHorusPolicies[1:], c.Seeds[:1]); err != nil {
+	for _, e := range otherErrors {
+		other := gen
+		other.Error = e
+		if out.Errors[e], _, err = c.compare(fmt.Sprintf("error %g", e), other, predictors); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	gen.Light = c.Heavy
+	out.HeavyMix, out.HeavyUtil, err = c.compare("heavy mix", gen, heavyHorusPolicies)
+	return out, err
 }
 
-// compare runs policies on the workloads of some seeds.
-func (c HorusShareConfig) compare(what string, gen trace.Gen, specs []string, seeds []uint64) (rows []HorusShareRow, util float64, err error) {
-	rows = make([]HorusShareRow, len(specs))
-	for _, seed := range seeds {
+// compare runs policies on the workloads of all seeds.
+func (c HorusShareConfig) compare(what string, gen trace.Gen, specs []string) (rows []HorusShareRow, util float64, err error) {
+	work := make([]*sim.Workload, len(c.Seeds))
+	for i, seed := range c.Seeds {
 		gen.Seed = seed
-		w, err := horusWorkload(&gen)
-		if err != nil {
+		if work[i], err = horusWorkload(&gen); err != nil {
 			return nil, 0, err
 		}
-		util += meanUtil(w) / float64(len(seeds))
-		for i, spec := range specs {
-			if c.Progress != nil {
-				c.Progress(fmt.Sprintf("%s, seed %d: %s", what, seed, spec))
-			}
-			res, err := shareRun(spec, w, seed)
-			if err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", spec, err)
-			}
-			rows[i].Policy = spec
-			rows[i].add(&res.Summary, 1/float64(len(seeds)))
+		util += meanUtil(work[i]) / float64(len(work))
+	}
+	runs := make([]*sim.Summary, len(specs)*len(work))
+	err = each(what, c.Workers, len(runs), c.Progress, func(n int) error {
+		spec, i := specs[n/len(work)], n%len(work)
+		res, err := shareRun(spec, work[i], c.Seeds[i])
+		if err != nil {
+			return fmt.Errorf("%s, seed %d: %w", spec, c.Seeds[i], err)
 		}
+		runs[n] = &res.Summary
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, spec := range specs {
+		rows = append(rows, shareRow(spec, runs[i*len(work):][:len(work)]))
 	}
 	return rows, util, nil
+}
+
+// shareRow sums up the runs of a policy.
+func shareRow(spec string, runs []*sim.Summary) HorusShareRow {
+	r := HorusShareRow{Policy: spec}
+	for _, s := range runs {
+		r.add(s, 1/float64(len(runs)))
+		one := HorusShareRow{Policy: spec}
+		one.add(s, 1)
+		r.Seeds = append(r.Seeds, one)
+	}
+	return r
+}
+
+// over is the mean and spread over the seeds of a figure.
+func (r HorusShareRow) over(figure func(HorusShareRow) float64) Mean {
+	var all []float64
+	for _, one := range r.Seeds {
+		all = append(all, figure(one))
+	}
+	return meanOf(all)
 }
 
 func horusWorkload(gen *trace.Gen) (*sim.Workload, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
@@ -28,9 +29,7 @@ func TestHorusShare(t *testing.T) {
 		if res.Finished != gen.Jobs {
 			t.Errorf("%s: %d of %d jobs finished", spec, res.Finished, gen.Jobs)
 		}
-		r := HorusShareRow{Policy: spec}
-		r.add(&res.Summary, 1)
-		h.Main = append(h.Main, r)
+		h.Main = append(h.Main, shareRow(spec, []*sim.Summary{&res.Summary}))
 	}
 	base, horus, packed := row(h.Main, exclusive), row(h.Main, "horus"), row(h.Main, "packing")
 	if horus.AvgWait > 0.6*base.AvgWait || horus.AvgJCT > 0.8*base.AvgJCT {

@@ -33,7 +33,7 @@ type FailuresConfig struct {
 // DefaultFailures is an eighth of the cluster and of the jobs of DefaultPhilly.
 func DefaultFailures() FailuresConfig {
 	return FailuresConfig{
-		Jobs: 12_000, Seeds: []uint64{1, 2, 3}, Cluster: "29x8/10+34x2/34", Load: 0.8, Policy: "philly",
+		Jobs: 12_000, Seeds: []uint64{1, 2, 3, 4, 5}, Cluster: "29x8/10+34x2/34", Load: 0.8, Policy: "philly",
 		Screen: 5 * time.Minute, BadNodes: 0.005,
 	}
 }
@@ -180,6 +180,16 @@ func (r FailuresRun) Faults() sim.FaultSummary {
 		sum.Sizes = addCounts(sum.Sizes, f.Sizes)
 	}
 	return sum
+}
+
+// against is the change of a figure from another variant, seed by seed, in percent.
+func (r FailuresRun) against(base FailuresRun, figure func(*sim.FaultSummary) float64) string {
+	var all []float64
+	for i, res := range r.Results {
+		all = append(all, 100*(figure(res.Faults)/figure(base.Results[i].Faults)-1))
+	}
+	m := meanOf(all)
+	return fmt.Sprintf("%+.1f ± %.1f %%", m.Mean, m.Spread)
 }
 
 // addCounts adds counts to those of the same name.

@@ -89,6 +89,22 @@ func RunFragments(c FragmentsConfig) (*Fragments, error) {
 	return out, nil
 }
 
+// otherFragments is the number of seeds that show the effect of chance.
+const otherFragments = 5
+
+// OtherFragments repeats the experiment with the seeds that follow its own.
+func OtherFragments(c FragmentsConfig, progress func(part string, done, all int)) ([]*Fragments, error) {
+	c.Progress = nil
+	out := make([]*Fragments, otherFragments)
+	err := each("other seeds", DefaultPhilly().Workers, len(out), progress, func(i int) (err error) {
+		one := c
+		one.Seed += uint64(i + 1)
+		out[i], err = RunFragments(one)
+		return err
+	})
+	return out, err
+}
+
 // Delay is the time that gangs of a size waited before their first start although
 // their tenant's quota allowed it: for GPUs, or for GPUs close to each other. As in
 // the Philly paper, it includes the back-off of a gang that did not fit.
