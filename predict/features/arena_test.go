@@ -112,6 +112,25 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
+// The gradient of a maximum is made from a mask of one byte per number and a product,
+// which both live beside it.
+func TestFootprintOfExtremes(t *testing.T) {
+	const n, width = 4096, 4096
+	of := func(reduce string) int64 {
+		b := &net{}
+		x := b.op("Relu", nil, b.op("Gemm", nil, b.input("x", onnxFloat, 1, 16), b.weight(16, width)))
+		b.op(reduce, ints("axes", 1), x)
+		return b.extract(t, n).Footprint.Allocated / mebi
+	}
+	// The result that is kept, a mask of it, the product and the gradient; of a mean
+	// only the gradients before and after the ReLU beside its result.
+	const tensor = 64
+	mean, most := of("ReduceMean"), of("ReduceMax")
+	if least := of("ReduceMin"); most-mean != tensor/4 || least != most {
+		t.Errorf("allocated %d MiB for a maximum, %d for a minimum, %d for a mean; want as much for both, and a mask of %d more than for the mean", most, least, mean, tensor/4)
+	}
+}
+
 // A graph of more units than are replayed is added up, in bounded time.
 func TestHugeGraph(t *testing.T) {
 	b := &net{}

@@ -205,7 +205,8 @@ func (r *replay) run(from, to int) {
 const gradientScratch = 2
 
 // scratch is memory that a unit needs while it runs: convolutions copy their
-// operands into another layout, recurrent cells hold the gradients of their gates.
+// operands into another layout, recurrent cells hold the gradients of their gates,
+// extremes mark where they are.
 func (r *replay) scratch(u *unit, backward bool) {
 	if len(u.in) == 0 || len(u.out) == 0 {
 		return
@@ -223,6 +224,20 @@ func (r *replay) scratch(u *unit, backward bool) {
 		need = r.g.reserve(u) + r.g.bytes(u.in[1:min(3, len(u.in))])
 	}
 	r.arena.give(r.arena.take(need))
+}
+
+// extremes takes what the gradient of a maximum or minimum needs before its result: it
+// goes to all equal ones, as a mask of them times the gradient, which is then divided by
+// their number.
+func (r *replay) extremes(u *unit) (free func()) {
+	if u.name != "ReduceMax" && u.name != "ReduceMin" {
+		return func() {}
+	}
+	mask, product := r.arena.take(r.g.elements(u.in[:1])), r.arena.take(r.g.bytes(u.in[:1]))
+	return func() {
+		r.arena.give(product)
+		r.arena.give(mask)
+	}
 }
 
 // targets are the bytes that outputs are compared with: labels are few, but an
@@ -309,7 +324,9 @@ func (r *replay) backward(losses []handle) {
 					r.grads[root] = r.arena.take(r.g.s.Values[root].Bytes())
 				}
 			case r.grads[root] == noBlock:
+				free := r.extremes(u)
 				r.grads[root] = r.arena.take(r.size(root))
+				free()
 			}
 			// A convolution computes one gradient after the other, each with a
 			// workspace, whose memory later blocks may reuse.
