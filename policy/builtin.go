@@ -169,8 +169,8 @@ func Builtin() Registry {
 				a.Needs = Needs{Agents: true, Losses: true}
 			}
 		},
-			Preset[optimus.Config]{Variant{Name: "original", Summary: "fits losses and speeds as in the paper; no oracle"},
-				func(c *optimus.Config) { c.Form = optimus.Original }}),
+			Preset[optimus.Config]{Variant{Name: "original", Summary: "fits losses and speeds and decides every 10 minutes, as in the paper; no oracle"},
+				(*optimus.Config).UseOriginal}),
 		Of(About{
 			Name:     "packing",
 			Summary:  "first come, first served; several jobs on a GPU wherever their memory fits",

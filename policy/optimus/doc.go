@@ -78,11 +78,11 @@
 // In both forms:
 //
 //   - A decision is made whenever the driver asks for one, and with the knob every
-//     also that long after the last. The paper decides every 10 minutes and the
-//     simulator of Pollux every minute, even if nothing happened. In form original,
-//     fits change with every loss; where jobs save their work only every 5 minutes
-//     ("fairway sim --checkpoint 5m"), set every to 10m, or some of them are resized
-//     before they have saved anything and never end.
+//     also that long after the last. The paper decides every 10 minutes, as does the
+//     variant original, and the simulator of Pollux every minute, even if nothing
+//     happened. Fits change with every loss: where jobs save their work only every 5
+//     minutes ("fairway sim --checkpoint 5m"), with every = 1m some are resized before
+//     they have saved anything and never end.
 //   - A rigid job, and one that is not preemptible (it could not be resized
 //     later), gets its requested size in the first round, or nothing. One that
 //     is not preemptible and runs stays as it is.

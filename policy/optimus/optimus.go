@@ -30,6 +30,9 @@ func Default() Config {
 	return Config{Form: Oracle, Every: sched.Duration(time.Minute), Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
 }
 
+// UseOriginal makes it the form of the paper, with its time between decisions.
+func (c *Config) UseOriginal() { c.Form, c.Every = Original, sched.Duration(10*time.Minute) }
+
 func (c Config) validate() error {
 	switch {
 	case c.Form != Oracle && c.Form != Original:
