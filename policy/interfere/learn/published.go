@@ -149,6 +149,10 @@ func (p *Published) Judge(m *interfere.Model) *Transfer {
 		rule(Ours, limit, func(pair Pair) bool { return callsSafe(m, pair, limit) })
 	}
 	t.Cuts = append(t.Cuts, p.chosen(m))
+	rule("ours, for MPS", interfere.DefaultLimit, func(pair Pair) bool { // the files do not say how GPUs were shared
+		pair.Mode = interfere.MPS
+		return callsSafe(m, pair, interfere.DefaultLimit)
+	})
 	rule("published curve", interfere.DefaultLimit, func(pair Pair) bool { return callsSafe(interfere.Published(), pair, interfere.DefaultLimit) })
 	for most := range 2 {
 		rule(fmt.Sprintf("Lucid's score, up to %d", most+1), 0, func(pair Pair) bool {
