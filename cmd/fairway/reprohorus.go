@@ -98,7 +98,13 @@ func (p *horusPage) Print(w io.Writer, images string) {
 	if c, usual := p.share.Config, repro.DefaultHorusShare(); c.Jobs != usual.Jobs || len(c.Seeds) != len(usual.Seeds) {
 		command += fmt.Sprintf(" --jobs %d --seeds %d", c.Jobs, len(c.Seeds))
 	}
-	fmt.Fprintf(w, "# Horus: predict, then share\n\n    %s\n", command)
+	fmt.Fprintf(w, `# Horus: predict, then share
+
+    %s
+
+The paper's figures (TPDS'22) are for its own models and GPUs. We know of no public code of it, so
+that there is no reference run.
+`, command)
 	repro.PrintClaims(w, append(append(p.prediction.Claims(), p.pairs.Claims()...), p.share.Claims()...))
 	fmt.Fprintln(w, "\n"+p.prediction.Markdown(images))
 	fmt.Fprintln(w, p.pairs.Markdown(images))

@@ -117,7 +117,7 @@ func (h *HorusShare) verdict() string {
 		text += fmt.Sprintf("| `%s` | %+.0f ± %.0f %% | %+.0f ± %.0f %% | %+.0f ± %.0f %% |\n", spec,
 			util.Mean, util.Spread, makespan.Mean, makespan.Spread, wait.Mean, wait.Spread)
 	}
-	return text + "\nThe utilisation of a GPU is that of its jobs when alone, less their slowdown by sharing and placement. The work thus fixes the total busy time, and utilisation and makespan show the same gain. `horus:slowdown=0` is the paper's rule, the cost alone; `horus` adds our bound on the predicted slowdown of every job. `antman` has the coordinator of its paper, with the effect that the paper measured; with `coordinator=false` it has what our executors have. `fifo`, `antman` and `tiresias` place a gang on any free GPUs and lose speed; the others wait for one node.\n"
+	return text + "\nThe utilisation of a GPU is that of its jobs when alone, less their slowdown by sharing and placement. The work thus fixes the total busy time, and utilisation and makespan show the same gain. It grows with the backlog (`--jobs 8000`), so that how close it is to the paper's says little. `horus:slowdown=0` is the paper's rule, the cost alone; `horus` adds our bound on the predicted slowdown of every job. `antman` has the coordinator of its paper, with the effect that the paper measured; with `coordinator=false` it has what our executors have. `fifo`, `antman` and `tiresias` place a gang on any free GPUs and lose speed; the others wait for one node.\n"
 }
 
 // Charts returns the plots by file name.

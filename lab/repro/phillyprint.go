@@ -80,6 +80,7 @@ clusters with quotas and borrowing, gangs with time-out and back-off, locality r
 step. Figures are means and standard deviations over the seeds. The load was chosen on one larger
 workload of seed 1, knowing what it does to the shares: the fuller the cluster, the more waits are for
 fair share. Nothing else was tuned to them; the workloads are fitted to the public trace (sim/trace).
+The study published its trace and not its scheduler, so that there is no reference run.
 
     fairway repro philly --out docs/reproduction
 

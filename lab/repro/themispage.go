@@ -48,14 +48,16 @@ two NVLink islands of 4 GPUs, 32 machines of two islands of 2, in racks of 32 GP
 %d mixes of %d jobs (%d apps in all), seeds 1 to %[2]d: the largest rho is given for each
 seed, in this order, other figures as means. Decisions once a minute; f = %[5]g and leases of %s
 unless stated otherwise. The paper is "Themis: Fair and Efficient GPU Cluster Scheduling"
-(NSDI'20); its figures are read off its charts. The mixes are small, so that the page can be made
+(NSDI'20); its figures are read off its charts, and no code of its authors is public, so that there
+is no reference run. The mixes are small, so that the page can be made
 in a quarter of an hour on two busy cores; larger ones (`+"`--jobs 3000`"+`) are more contended, and
 other policies then fall further behind.
 
 `+"`themis:paper`"+` is the auction as published: T_independent is the time on all GPUs times the
 number of apps, every expired lease is on offer, a gang is spread rather than kept waiting, and
 apps are believed. `+"`themis`"+` without a variant is ours, which differs in these points
-(see "What carries the result").
+(see "What carries the result"). `+"`themis:paper`"+` has the settings of the paper. On which mixes those of the
+default were chosen is not recorded; take it that the seeds here were among them.
 
     fairway repro themis --out docs/reproduction
 
