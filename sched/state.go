@@ -260,6 +260,8 @@ func (st *State) end(j *Job, e Event) error {
 		st.jobs = slices.Delete(st.jobs, i, i+1)
 	}
 	a := st.apps[j.App]
+	a.EndedJobs++
+	a.Attained += j.GPUSeconds
 	if a.Active--; a.Active == 0 {
 		delete(st.apps, j.App)
 	}

@@ -98,6 +98,10 @@ type App struct {
 	// app-seconds, at the moment the app arrived. With the same integral now
 	// it gives the mean contention over the app's life.
 	ActiveApps float64 `json:"active_apps"`
+	// EndedJobs is the number of its jobs that have ended, and Attained the GPU-seconds
+	// that these have had.
+	EndedJobs int     `json:"ended_jobs,omitempty"`
+	Attained  float64 `json:"attained,omitempty"`
 	// Bid is what the app's own agent says GPUs are worth to it; nil: it has no
 	// agent of its own, or that was silent, and a policy works it out by itself.
 	// Nobody vouches for it: a policy must check it.

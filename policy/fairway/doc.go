@@ -44,19 +44,22 @@
 //
 // # Fairness
 //
-// Rank starves long jobs while short ones keep coming. Three rules bound that; none of
+// Rank starves long jobs while short ones keep coming. Four rules bound that; none of
 // them needs to know lengths.
 //
 //   - Tenants: each may hold as many GPUs as max-min fairness gives it, its quota first
 //     and then by weight, as long as others want the rest. Tenants below others divide
-//     what their parent may hold in the same way (sched.Snapshot.Entitle).
+//     what their parent may hold in the same way (sched.Snapshot.Entitle). Jobs beyond
+//     that run where nobody else has a use for the GPUs.
 //   - Jobs that are behind: the finish-time fairness of a job is computed as if it had
 //     its fair share from now on. If that exceeds bound and the job can be resized, its
 //     share counts more than anything else, for the jobs that are furthest behind and
 //     up to a quarter of the cluster. Jobs of one size would take turns instead, and
-//     lose more by restarts than they gain, so they are favoured only as jobs of an app
-//     of several: those of an app that is behind as a whole, up to its share, and up to
-//     half of the cluster for all such apps.
+//     lose more by restarts than they gain.
+//   - Apps of several jobs: each is given its share first, its longest jobs before the
+//     others, unless it would end well before its time, and up to nine tenths of the
+//     cluster for all of them. So is a job alone of one size that its share has room for,
+//     against such apps but not against others like it (apps.go).
 //   - Jobs that are due, because they have waited for as long as any may (wait): they go
 //     before all others, in the order in which their waits began, and then keep their
 //     GPUs for a turn. Those that have their turn hold at most a quarter of the cluster;

@@ -95,7 +95,7 @@ func (w *world) keeps(j *sched.Job) bool {
 	return w.inTurn(w.s, j) || len(w.due) == 0 && w.limits == nil && w.s.Now.Sub(j.Since) < w.Settle.D()
 }
 
-// remember notes who starts because it was due, and the work of apps of several jobs.
+// remember notes who starts because it was due.
 func (w *world) remember(plan *sched.Plan) {
 	set := func(i int, n sched.Note) {
 		if w.s.Jobs[i].Note == n {
@@ -109,17 +109,14 @@ func (w *world) remember(plan *sched.Plan) {
 		}
 		plan.Notes[i] = n
 	}
-	for i, j := range w.s.Jobs {
-		note := sched.Note{}
-		if w.jobs[i].inTurn && len(plan.Want[i]) > 0 {
-			note = j.Note
+	for i := range w.s.Jobs {
+		if !(w.jobs[i].inTurn && len(plan.Want[i]) > 0) {
+			set(i, sched.Note{})
 		}
-		note.Count = w.noted(i)
-		set(i, note)
 	}
 	for _, i := range w.due {
 		if len(plan.Want[i]) > 0 {
-			set(i, sched.Note{Level: turn, Since: w.s.Now, Count: w.noted(i)})
+			set(i, sched.Note{Level: turn, Since: w.s.Now})
 		}
 	}
 }

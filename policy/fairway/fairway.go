@@ -124,55 +124,94 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 // divide plans a world in which some jobs may have another size.
 func (p *policy) divide(w *world) sched.Plan {
 	p.value.world = w
-	rules := division.Rules{Apart: p.Apart, Fixed: w.fix(), Limits: w.limits}
+	rules := division.Rules{Apart: p.Apart, Fixed: w.fix(), Limits: w.limit()}
 	rules.Leave = w.leave(rules.Fixed)
 	plan := p.divider.Divide(w.s, rules)
 	p.fill(w, &plan)
 	return plan
 }
 
-// fill starts waiting jobs on GPUs that the division left idle: a tenant's share limits
-// nobody while others do not use theirs, and a job that is worth little now is worth more
-// than an idle GPU. With apart, one job at most gets several nodes.
+// fill lets jobs run on GPUs that the division left idle: a tenant's share limits nobody
+// while others do not use theirs, and a job that is worth little now is worth more than an
+// idle GPU. Those that ran on them stay.
 func (p *policy) fill(w *world, plan *sched.Plan) {
 	if w.idle(plan.Want).sum() == 0 {
 		return
 	}
-	var idle *place.Free
-	quota := place.NewQuota(w.s)
-	withheld := place.Withheld(w.s)
-	widest := sched.CrossRack
-	for _, i := range w.order() {
-		j := w.s.Jobs[i]
-		if len(plan.Want[i]) > 0 || !j.Ready(w.s.Now) || withheld != nil && withheld[i] {
-			continue
-		}
-		if idle == nil {
-			p.free = p.free.For(w.s.Cluster)
-			idle = p.free
-			for k, other := range w.s.Jobs {
-				idle.Take(other, plan.Want[k])
-				quota.AddMilli(other, plan.Want[k].Milli())
-				if p.Apart && len(plan.Want[k]) > 1 {
-					widest = sched.SameMachine
-				}
+	r := rest{world: w, quota: place.NewQuota(w.s), spanned: make([]bool, len(w.s.Cluster.Nodes))}
+	p.free = p.free.For(w.s.Cluster)
+	for i, j := range w.s.Jobs {
+		r.take(j, plan.Want[i])
+	}
+	order := w.order()
+	for _, find := range []func(*sched.Job) sched.Placement{r.same, r.somewhere} {
+		withheld := place.Withheld(w.s)
+		for _, i := range order {
+			j := w.s.Jobs[i]
+			if len(plan.Want[i]) > 0 || !j.Ready(w.s.Now) || withheld != nil && withheld[i] {
+				continue
 			}
-		}
-		n := j.StartSize()
-		if j.Elastic() {
-			n = j.NextSize(0)
-		}
-		if n < 1 || n > idle.Total() || quota.Left(j) < n {
-			continue
-		}
-		if at, ok := idle.Within(j, n, widest); ok {
-			plan.Want[i], plan.Why[i] = at, sched.Reason{}
-			quota.Add(j, n)
-			if p.Apart && len(at) > 1 {
-				widest = sched.SameMachine
+			if at := find(j); at != nil {
+				plan.Want[i], plan.Why[i] = at, sched.Reason{}
 			}
 		}
 	}
+}
+
+// rest is what a division left idle, in policy.free.
+type rest struct {
+	*world
+	quota   place.Quota
+	spanned []bool // by node: a job that spans several nodes is there
+}
+
+func (r *rest) take(j *sched.Job, at sched.Placement) {
+	r.free.Take(j, at)
+	r.book(j, at)
+}
+
+func (r *rest) book(j *sched.Job, at sched.Placement) {
+	r.quota.AddMilli(j, at.Milli())
+	for _, s := range at {
+		r.spanned[s.Node] = r.spanned[s.Node] || len(at) > 1
+	}
+}
+
+// same returns the GPUs of a running job if they are idle.
+func (r *rest) same(j *sched.Job) sched.Placement {
+	at := j.Placement
+	if j.Phase != sched.Running || !r.free.Fits(j, at) || !r.quota.Fits(j, at) {
+		return nil
+	}
+	for _, s := range at {
+		if r.Apart && len(at) > 1 && r.spanned[s.Node] {
+			return nil
+		}
+	}
+	r.take(j, at)
+	return at
+}
+
+// somewhere returns idle GPUs for a job.
+func (r *rest) somewhere(j *sched.Job) sched.Placement {
+	n := j.StartSize()
+	if j.Elastic() {
+		n = j.NextSize(0)
+	}
+	if n < 1 || n > r.free.Total() || r.quota.Left(j) < n {
+		return nil
+	}
+	at, ok := r.free.Within(j, n, sched.SameMachine)
+	if !ok && r.Apart {
+		at, ok = r.free.Outside(r.spanned, j, n, sched.CrossRack)
+	} else if !ok {
+		at, ok = r.free.Within(j, n, sched.CrossRack)
+	}
+	if !ok {
+		return nil
+	}
+	r.book(j, at)
+	return at
 }
 
 // line plans a world of jobs that all have one size: the most urgent first.

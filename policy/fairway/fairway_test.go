@@ -161,9 +161,10 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestApps: an app of several jobs is behind if it would end too late even with its share
-// from now on. What its jobs that have ended had is part of its work: an app that has had
-// its share is not behind because it has few jobs left.
+// TestApps: an app of several jobs is given its share first, its longest jobs before others,
+// unless it would end well before its time. What its jobs that have ended had is part of its
+// work: an app that has had more than its share is not behind because it has few jobs left.
+// Jobs alone are favoured against such apps only, and only if their share has room for them.
 func TestApps(t *testing.T) {
 	type app struct {
 		id            sched.AppID
@@ -175,10 +176,12 @@ func TestApps(t *testing.T) {
 		after  time.Duration
 		behind string
 	}{
-		{"at the start", []app{{"long", 8, 60}, {"short", 8, 30}}, 0, "[]"},
-		{"without GPUs for a sixth of its time alone", []app{{"long", 8, 60}, {"short", 8, 30}}, 20 * time.Minute, "[long-0 long-1 long-2 long-3]"},
-		{"eight of twelve jobs have ended", []app{{"search", 12, 60}, {"other", 1, 1000}}, 61 * time.Minute, "[]"},
-		{"an app of one job", []app{{"short", 8, 60}, {"other", 1, 90}}, 59 * time.Minute, "[]"},
+		{"at the start", []app{{"long", 8, 60}, {"short", 8, 30}}, 0, "[long-0 long-1 long-2 long-3 short-0 short-1 short-2]"},
+		{"eight of twelve jobs have ended", []app{{"search", 12, 60}, {"other", 1, 1000}}, 61 * time.Minute, "[other-0]"},
+		{"jobs alone", []app{{"a", 1, 60}, {"b", 1, 90}, {"c", 1, 90}}, 0, "[]"},
+		{"shares too small for a job", []app{
+			{"search", 3, 60}, {"a", 1, 60}, {"b", 1, 60}, {"c", 1, 60}, {"d", 1, 60}, {"e", 1, 60}, {"f", 1, 60}, {"g", 1, 60}, {"h", 1, 60},
+		}, 0, "[]"},
 	} {
 		w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 8, Type: "t4"}, {Name: "n1", GPUs: 8, Type: "t4"}})
 		if err != nil {

@@ -5,6 +5,7 @@ package fairway
 
 import (
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // divideTenants limits every tenant to what it is entitled to. Where all tenants together
@@ -31,10 +32,11 @@ func (w *world) divideTenants() {
 	}
 }
 
-// shares puts jobs beyond their tenants' shares last, in the order given: first those that
-// use what a sibling of their tenant leaves idle, then a sibling of its parent, and so on.
-// So the GPUs that a tenant takes back come from its furthest relatives.
-func (w *world) shares(order []int) []int {
+// shares divides jobs, in the order given, into those within their tenants' shares, those
+// that use what a sibling of their tenant leaves idle, then a sibling of its parent, and so
+// on: the GPUs that a tenant takes back come from its furthest relatives. The last are
+// beyond all shares.
+func (w *world) shares(order []int) (tiers [][]int) {
 	own, all := make([]int, len(w.limits)), make([]int, len(w.limits)) // GPUs held
 	hold := func(t, n int) {
 		own[t] += n
@@ -52,9 +54,8 @@ func (w *world) shares(order []int) []int {
 	if w.s.Nested() {
 		levels = sched.MaxDepth
 	}
-	out := make([]int, 0, len(order))
 	for up := 0; up <= levels && len(order) > 0; up++ {
-		var beyond []int
+		var within, beyond []int
 		for _, i := range order {
 			j := w.s.Jobs[i]
 			if t, ok := w.s.Tenant(j); ok && !stays(j) {
@@ -64,11 +65,11 @@ func (w *world) shares(order []int) []int {
 				}
 				hold(t, j.GPUs)
 			}
-			out = append(out, i)
+			within = append(within, i)
 		}
-		order = beyond
+		tiers, order = append(tiers, within), beyond
 	}
-	return append(out, order...)
+	return append(tiers, order)
 }
 
 // within reports whether n more GPUs are within the share of a tenant's own jobs or, some
@@ -81,4 +82,36 @@ func (w *world) within(t, up, n int, own, all []int) bool {
 		t = w.s.Parent(t)
 	}
 	return t >= 0 && all[t]+n <= w.family[t]
+}
+
+// beyondShare is what a job beyond its tenant's share counts, of what it would count within.
+const beyondShare = 1e-4
+
+// limit returns the GPUs that tenants may hold in a division. A tenant whose jobs all have
+// one size is not limited there: those beyond its share count for little instead, so that
+// they stay where they are while nobody else has a use for their GPUs.
+func (w *world) limit() []int {
+	if w.limits == nil {
+		return nil
+	}
+	limits := make([]int, len(w.limits))
+	for t := range limits {
+		limits[t] = sched.NoLimit
+	}
+	for _, j := range w.s.Jobs {
+		if t, ok := w.s.Tenant(j); ok && j.Elastic() {
+			limits[t] = w.limits[t]
+		}
+	}
+	worth := 1.0
+	for _, tier := range w.shares(place.Order(w.s, func(i int) (a, b float64) { return -w.jobs[i].weight, 0 })) {
+		for _, i := range tier {
+			if t, ok := w.s.Tenant(w.s.Jobs[i]); ok && worth < 1 && limits[t] == sched.NoLimit {
+				w.jobs[i].weight *= worth
+				w.jobs[i].share, w.jobs[i].ofApp = 0, false
+			}
+		}
+		worth *= beyondShare
+	}
+	return limits
 }

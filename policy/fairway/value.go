@@ -97,7 +97,11 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 	}
 	worth := v.weight * math.Pow(s, o.Power)
 	if v.share > 0 && (j.Elastic() || v.ofApp) { // it is behind: its share counts for more than anything else
-		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v, v.share))
+		most := o.world.most
+		if v.ofApp {
+			most *= stay * v.share // a gang has to outweigh as many small jobs that run
+		}
+		worth += most * min(1, s/o.world.speedAt(j.Job, v, v.share))
 	}
 	if !kept && !(planned(j.Job) && j.Starts == 0) {
 		h := o.horizon(j.Job, o.world.s.Now, v.left, s)

@@ -5,6 +5,7 @@ package fairway
 
 import (
 	"math"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/policy/division"
 	"github.com/fairway-gpu/fairway/sched"
@@ -23,7 +24,6 @@ type world struct {
 	family  []int   // by tenant: GPUs that it may hold with all tenants below it
 	most    float64 // largest weight
 	behind  []int   // elastic jobs that are favoured and have less, the one furthest behind first
-	work    []int   // by job: that of its app if this has several, for its note; nil: no app has
 }
 
 // view is what the policy thinks of a job. Speeds and work are in terms of one GPU.
@@ -36,7 +36,7 @@ type view struct {
 	weight float64
 	share  float64 // GPUs of its fair share, where it is behind; 0: it is not
 	rho    float64 // finish-time fairness as expected, where it is behind
-	ofApp  bool    // its app, which has several jobs, is behind
+	ofApp  bool    // it is favoured because its app is behind
 }
 
 // weigh looks at the jobs of a snapshot.
@@ -131,5 +131,5 @@ func (w *world) order() []int {
 	if w.limits == nil {
 		return order
 	}
-	return w.shares(order)
+	return slices.Concat(w.shares(order)...)
 }

@@ -89,3 +89,20 @@ func (f *Free) reveal(n int) {
 	f.count(n, free)
 	f.bucket(n, 0, free)
 }
+
+// Outside is Within on nodes other than some.
+func (f *Free) Outside(nodes []bool, j *sched.Job, n int, level sched.Level) (sched.Placement, bool) {
+	var hidden []int
+	for i, hide := range nodes {
+		if hide && f.ready.has(i) {
+			f.conceal(i)
+			hidden = append(hidden, i)
+		}
+	}
+	at, ok := f.Within(j, n, level)
+	for _, i := range hidden {
+		// A node that is hidden is not in the placement, so it has what it had.
+		f.reveal(i)
+	}
+	return at, ok
+}
