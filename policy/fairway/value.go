@@ -49,9 +49,9 @@ func mostOf(j *sched.Job, one *division.Curve) int {
 }
 
 // The parts of its speed that a job without a model is assumed to lose across nodes,
-// and again across racks: little if nothing is known, more if its model is known to
-// lose.
-const spreadLoss, consolidateLoss = 1e-3, 0.3
+// and again across racks: what most lose if nothing is known, more if its model is known
+// to lose. Too little here lets jobs of one size be spread at every chance.
+const spreadLoss, consolidateLoss = 0.1, 0.3
 
 // speed returns how much faster a job is on n GPUs than on one of those that its
 // speeds refer to.
