@@ -41,6 +41,7 @@ import (
 	"strings"
 
 	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/policy/layer/topology"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 	"github.com/fairway-gpu/fairway/sched/suggest"
@@ -256,7 +257,9 @@ func (r Registry) New(spec string) (sched.Policy, error) {
 		return nil, fmt.Errorf("policy %s: %w", e.Name, err)
 	}
 	if layered {
-		return r.over(p, strings.Split(layers, "@"))
+		if p, err = r.over(p, strings.Split(layers, "@")); err != nil {
+			return nil, err
+		}
 	}
-	return p, nil
+	return topology.Over(p, r.About(spec).Promises&NeverPreempts == 0), nil
 }

@@ -59,7 +59,7 @@ func (e *PlanError) Error() string {
 //     be screened, at any size up to what it asks for;
 //   - fit: GPU type, GPU memory, locality and the mark of a node that it comes to
 //     are what the job accepts, and a GPU is shared only by jobs that allow it (a
-//     job may stay on a node that has lost its mark);
+//     job may stay on a node that has lost its mark, or whose domain has changed);
 //   - quota: no tenant gets more GPUs while it, with all below it, holds more than
 //     its limit, where a part of a GPU counts as that part (a limit that was lowered
 //     stops nobody by itself);
@@ -174,11 +174,7 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 		}
 		c.slice(j, s)
 	}
-	if j.MaxSpread != NoLevel {
-		if l := c.s.Cluster.Level(want); l > j.MaxSpread {
-			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.MaxSpread)
-		}
-	}
+	c.locality(j, want)
 	if j.Pinned() {
 		i := c.guarantees.Of(c.s, j)
 		c.pinned[i] += want.Milli()
@@ -191,6 +187,22 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 		for ; i >= 0; i = c.s.Parent(i) {
 			c.tenant[i] += milli
 			c.grows[i] = c.grows[i] || milli > j.Placement.Milli()
+		}
+	}
+}
+
+// locality checks how far apart the GPUs are. A job may stay where it is: the nodes may
+// have moved.
+func (c *checker) locality(j *Job, want Placement) {
+	if j.MaxSpread == NoLevel && len(j.Topology) == 0 || want.Equal(j.Placement) || want.Equal(j.Suspended) {
+		return
+	}
+	if l := c.s.Cluster.Level(want); j.MaxSpread != NoLevel && l > j.MaxSpread {
+		c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.MaxSpread)
+	}
+	for _, b := range c.s.Cluster.RequiredBounds(j) {
+		if !want.keeps(&b) {
+			c.fail("fit", j, "on %s it would break its rule %q", c.text(want), Rule{Segment: b.Segment % NoSize, Required: b.Name}.String())
 		}
 	}
 }

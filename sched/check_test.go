@@ -119,6 +119,13 @@ func TestCheck(t *testing.T) {
 		{"two nodes, one wanted", jobs{{GPUs: 2, MaxSpread: sched.SameMachine}}, wants{{on(0, 1), on(1, 1)}}, "fit"},
 		{"one rack", jobs{{GPUs: 2, MaxSpread: sched.SameRack}}, wants{{on(0, 1), on(1, 1)}}, "-"},
 		{"two racks, one wanted", jobs{{GPUs: 2, MaxSpread: sched.SameRack}}, wants{{on(0, 1), on(2, 1)}}, "fit"},
+		{"a level that no node is in", jobs{{GPUs: 2, Topology: []sched.Rule{{Required: "zone"}}}}, wants{{on(0, 1), on(1, 1)}}, "fit"},
+		{"a level preferred", jobs{{GPUs: 2, Topology: []sched.Rule{{Preferred: "zone"}}}}, wants{{on(0, 1), on(1, 1)}}, "-"},
+		{"whole segments", jobs{{GPUs: 4, Topology: []sched.Rule{{Segment: 2, Required: "machine"}}}}, wants{{on(0, 0b11), on(1, 0b11)}}, "-"},
+		{"a segment on two nodes", jobs{{GPUs: 4, Topology: []sched.Rule{{Segment: 2, Required: "machine"}}}}, wants{{on(0, 0b111), on(1, 0b1)}}, "fit"},
+		{"segments of racks", jobs{{GPUs: 4, Topology: []sched.Rule{{Segment: 2, Required: "rack"}}}}, wants{{on(0, 1), on(1, 1), on(2, 0b11)}}, "-"},
+		{"a segment in two racks", jobs{{GPUs: 4, Topology: []sched.Rule{{Segment: 2, Required: "rack"}}}}, wants{{on(0, 1), on(2, 0b11), on(1, 1)}}, "fit"},
+		{"a rule for the gang is its bound", jobs{{GPUs: 2, Topology: []sched.Rule{{Required: "machine"}}}}, wants{{on(0, 1), on(1, 1)}}, "fit"},
 		{"squeezed against its will", jobs{{GPUs: 1}}, wants{{part(0, 1, 500)}}, "fit"},
 		{"squeezed, as it allows", jobs{{GPUs: 1, Shareable: true}}, wants{{part(0, 1, 500)}}, "-"},
 

@@ -30,6 +30,7 @@ type Node struct {
 	CPUs      int       `json:"cpus,omitempty"`       // 0: unknown, not checked
 	Memory    int64     `json:"memory,omitempty"`     // bytes; 0: unknown, not checked
 	Rack      string    `json:"rack,omitempty"`       // RDMA domain; nodes of one rack share a fast network
+	Domains   []Domain  `json:"domains,omitempty"`    // where it is in a topology with more levels than racks, the widest first
 	Islands   []GPUSet  `json:"islands,omitempty"`    // NVLink islands; none: all GPUs are one island
 	Others    GPUSet    `json:"others,omitempty"`     // held by programs outside of Fairway now: nobody gets them
 	Seats     int       `json:"seats,omitempty"`      // jobs that may be on each GPU at a time; 0: any number, 1: nobody shares
@@ -59,10 +60,11 @@ type Cluster struct {
 	Racks []Rack    // in order of first appearance
 	Types []GPUType // in order of first appearance
 
-	rackOf    []int // by node
-	typeOf    []int // by node, index into Types
-	gpus      int   // usable ones of nodes that are not Down
-	byType    []int // the same by index into Types
+	levels    []level // the widest first
+	rackOf    []int   // by node
+	typeOf    []int   // by node, index into Types
+	gpus      int     // usable ones of nodes that are not Down
+	byType    []int   // the same by index into Types
 	maxGPUs   int
 	dedicated bool // some node is
 	suspends  bool // some node can suspend jobs
@@ -77,20 +79,25 @@ func NewCluster(nodes []Node) (*Cluster, error) {
 		typeOf:   make([]int, len(nodes)),
 		nodeByID: make(map[string]int, len(nodes)),
 	}
-	racks := map[string]int{}
-	types := map[GPUType]int{}
-	for i, n := range c.Nodes {
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
 		if err := n.check(); err != nil {
 			return nil, fmt.Errorf("node %d: %w", i, err)
 		}
+		if at := slices.IndexFunc(n.Domains, func(d Domain) bool { return d.Level == RackLevel }); at >= 0 {
+			n.Rack = n.Domains[at].Name
+		}
+	}
+	c.buildLevels()
+	racks := c.bound(RackLevel, NoSize)
+	types := map[GPUType]int{}
+	for i, n := range c.Nodes {
 		if _, dup := c.nodeByID[n.Name]; dup {
 			return nil, fmt.Errorf("node %d: name %q is taken by another node; names must differ", i, n.Name)
 		}
 		c.nodeByID[n.Name] = i
-		r, ok := racks[n.Rack]
-		if !ok {
-			r = len(c.Racks)
-			racks[n.Rack] = r
+		r := racks.DomainOf(i)
+		if r == len(c.Racks) {
 			c.Racks = append(c.Racks, Rack{Name: n.Rack})
 		}
 		t, ok := types[n.Type]
@@ -138,6 +145,9 @@ func (n Node) check() error {
 			return fmt.Errorf("islands = %v; want disjoint sets of GPUs 0 to %d", n.Islands, n.GPUs-1)
 		}
 		seen |= island
+	}
+	if err := n.checkDomains(); err != nil {
+		return err
 	}
 	return n.checkLabels()
 }

@@ -53,6 +53,9 @@ type Spec struct {
 	CPUs      int       `json:"cpus,omitempty"`       // for each GPU
 	Memory    int64     `json:"memory,omitempty"`     // bytes of host memory for each GPU
 	MaxSpread Level     `json:"widest,omitempty"`     // the widest acceptable placement; NoLevel: any
+	// Topology asks for one domain of a level, for the gang and for its segments. All of
+	// the rules hold.
+	Topology []Rule `json:"topology,omitempty"`
 	// Selector is the label that a node must have for the job to run there; "":
 	// any node.
 	Selector string `json:"needs,omitempty"`
@@ -456,5 +459,5 @@ func (s *Spec) Validate() error {
 	case !(s.GPUUtil >= 0 && s.GPUUtil <= 1):
 		return bad("gpu_util", s.GPUUtil, "0 to 1")
 	}
-	return nil
+	return s.checkTopology(bad)
 }

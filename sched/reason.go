@@ -78,6 +78,11 @@ type Reason struct {
 	Need  int   `json:"need,omitempty"`  // GPUs the job needs
 	Have  int   `json:"have,omitempty"`  // GPUs there are for it, at best
 	Level Level `json:"level,omitempty"` // how near to each other it needs them
+	// Topology is the level of the job's rule that nothing free satisfies, and Segment
+	// is how many GPUs have to be in one domain of it (0: all). Where is then 1 + the
+	// domain that has most.
+	Topology string `json:"topology,omitempty"`
+	Segment  int    `json:"segment,omitempty"`
 	// Marked says that only nodes with the label that the job selects count.
 	Marked bool      `json:"marked,omitempty"`
 	Where  int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
@@ -109,7 +114,7 @@ func (r Reason) TextFor(c *Cluster, selected string) string {
 	case Full:
 		return fmt.Sprintf("needs %s; %d are free %s%s", gpus(r.Need), r.Have, r.among(selected), until)
 	case Fragmented:
-		return fmt.Sprintf("needs %s %s%s; %s %d free%s", gpus(r.Need), within(r.Level), r.marked(selected), r.place(c), r.Have, until)
+		return fmt.Sprintf("needs %s%s%s; %s %d free%s", gpus(r.Need), r.within(), r.marked(selected), r.place(c), r.Have, until)
 	case OverQuota:
 		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
 	case OverGuarantee:
@@ -122,7 +127,7 @@ func (r Reason) TextFor(c *Cluster, selected string) string {
 		if r.Marked && r.Have == 0 {
 			return fmt.Sprintf("needs %s; no node %s could hold it", gpus(r.Need), selected)
 		}
-		return fmt.Sprintf("needs %s %s of an accepted type%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(selected), r.Have)
+		return fmt.Sprintf("needs %s%s of an accepted type%s; this cluster has at most %d", gpus(r.Need), r.within(), r.marked(selected), r.Have)
 	case TurnWait:
 		return "time-sliced; its next turn comes" + until
 	case Tied:
@@ -159,21 +164,33 @@ func gpus(n int) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
-func within(l Level) string {
-	switch l {
-	case SameSlot:
-		return "in one NVLink island"
-	case SameMachine:
-		return "in one node"
-	case SameRack:
-		return "in one rack"
+// within says how near to each other the GPUs have to be, after their number.
+func (r Reason) within() string {
+	if r.Topology != "" && r.Segment > 0 {
+		return fmt.Sprintf(", every %d of them in one %s", r.Segment, r.Topology)
 	}
-	return "in the cluster"
+	if r.Topology != "" {
+		return " in one " + r.Topology
+	}
+	switch r.Level {
+	case SameSlot:
+		return " in one NVLink island"
+	case SameMachine:
+		return " in one node"
+	case SameRack:
+		return " in one rack"
+	}
+	return " in the cluster"
 }
 
 func (r Reason) place(c *Cluster) string {
 	i := int(r.Where) - 1
 	switch {
+	case r.Topology != "":
+		if name := c.DomainName(r.Topology, i); name != "" {
+			return r.Topology + " " + name + " has"
+		}
+		return "such places have"
 	case r.Level == SameRack && i >= 0 && i < len(c.Racks):
 		return "rack " + c.Racks[i].Name + " has"
 	case (r.Level == SameSlot || r.Level == SameMachine) && i >= 0 && i < len(c.Nodes):

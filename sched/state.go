@@ -225,6 +225,7 @@ func (st *State) submit(e Event) error {
 	st.advance(e.At)
 	j := &Job{Spec: *e.Spec, Status: Status{Seq: st.seq, Since: e.At, Can: e.Can, Perf: e.Perf}}
 	st.seq++
+	j.foldTopology()
 	st.assign(j)
 	if j.App == "" {
 		j.App = AppID(j.ID)

@@ -286,6 +286,14 @@ func TestValidateSpec(t *testing.T) {
 		{"milli_gpu = 1001", func(s *sched.Spec) { s.MilliGPU = 1001 }},
 		{"cpus, memory, gpu_memory", func(s *sched.Spec) { s.Memory = -1 }},
 		{"widest = level(9)", func(s *sched.Spec) { s.MaxSpread = 9 }},
+		{"topology[0].required, preferred = [a b]", func(s *sched.Spec) { s.Topology = []sched.Rule{{Required: "a", Preferred: "b"}} }},
+		{"topology[0].required, preferred = [ ]", func(s *sched.Spec) { s.Topology = []sched.Rule{{}} }},
+		{"topology[0].required, preferred = slot", func(s *sched.Spec) { s.Topology = []sched.Rule{{Preferred: "slot"}} }},
+		{"topology[0].segment = -1", func(s *sched.Spec) { s.Topology = []sched.Rule{{Segment: -1, Required: "a"}} }},
+		{"topology[1].segment = 6", func(s *sched.Spec) {
+			s.Topology = []sched.Rule{{Segment: 4, Required: "a"}, {Segment: 6, Required: "b"}}
+		}},
+		{"topology = 5", func(s *sched.Spec) { s.Topology = make([]sched.Rule, 5) }},
 		{"estimate = -1s", func(s *sched.Spec) { s.Estimate = -sched.Duration(time.Second) }},
 		{"work = NaN", func(s *sched.Spec) { s.Work = nan() }},
 		{"gpu_util = 1.5", func(s *sched.Spec) { s.GPUUtil = 1.5 }},

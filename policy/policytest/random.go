@@ -29,6 +29,46 @@ func Random(t *rapid.T) *World {
 	return w
 }
 
+// RandomTopology is Random with three levels of domains, wider and narrower than racks,
+// and with jobs that ask for them.
+func RandomTopology(t *rapid.T) *World {
+	w := Random(t)
+	w.ruled = true
+	for _, n := range w.State.Cluster().Nodes {
+		n.Domains = drawDomains(t)
+		n.Rack = n.Domains[1].Name
+		w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
+	}
+	return w
+}
+
+func drawDomains(t *rapid.T) []sched.Domain {
+	name := func(level string, most int) sched.Domain {
+		return sched.Domain{Level: level, Name: fmt.Sprint(level, rapid.IntRange(0, most).Draw(t, level))}
+	}
+	out := []sched.Domain{name("zone", 1), name("rack", 1), name("nvlink", 1)}
+	if rapid.IntRange(1, 8).Draw(t, "bare") == 1 {
+		out = out[:2] // a node that is in no NVLink domain
+	}
+	return out
+}
+
+func drawRules(t *rapid.T, spec *sched.Spec) (out []sched.Rule) {
+	segment := max(1, spec.TaskGPUs)
+	for range rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(t, "rules") {
+		r := sched.Rule{Required: rapid.SampledFrom([]string{"zone", "rack", "nvlink", "nvlink", "machine", "slot", "unknown"}).Draw(t, "level")}
+		if rapid.Bool().Draw(t, "segments") && r.Required != "slot" {
+			segment *= rapid.SampledFrom([]int{1, 2, 2, 3}).Draw(t, "factor")
+			r.Segment = segment
+		}
+		if rapid.IntRange(1, 3).Draw(t, "soft") == 1 && r.Required != "slot" {
+			r.Required, r.Preferred = "", r.Required
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
 func (w *World) must(t *rapid.T, err error) {
 	if err != nil {
 		t.Fatalf("at %s: %v", w.Now.Sub(Start), err)
@@ -137,8 +177,11 @@ func (w *World) Stir(t *rapid.T) {
 	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant", "can", "report", "report"}).Draw(t, "event") {
 	case "submit":
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
-			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
-			w.must(t, w.Submit(DrawJob(t, id), time.Hour))
+			spec := DrawJob(t, sched.JobID(fmt.Sprint("j", len(w.Length))))
+			if w.ruled {
+				spec.Topology = drawRules(t, &spec)
+			}
+			w.must(t, w.Submit(spec, time.Hour))
 		}
 	case "time":
 		w.Now = w.Now.Add(rapid.SampledFrom([]time.Duration{time.Nanosecond, time.Second, 7 * time.Minute, 10 * time.Minute, 5 * time.Hour}).Draw(t, "passes"))
@@ -183,6 +226,10 @@ func (w *World) Stir(t *rapid.T) {
 		n := w.State.Cluster().Nodes[rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node")]
 		n.Labels = drawMarks(t)
 		n.Seats = rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "seats")
+		if w.ruled {
+			n.Domains = drawDomains(t)
+			n.Rack = n.Domains[1].Name
+		}
 		w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 	case "tenant":
 		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, rapid.IntRange(0, 2).Draw(t, "tenant"))}))

@@ -25,14 +25,17 @@ type Build func(spec string) (sched.Policy, error)
 // The commands:
 //
 //	cluster nodes=N gpus=N [racks=N] [type=T] [cpus=N] [memory=GiB]
-//	        [gpu-memory=GiB] [islands=N]
+//	        [gpu-memory=GiB] [islands=N] [levels=(LEVEL/NODES,...)]
 //	    adds N nodes, named n0, n1, ... over the whole file, dealt to racks r0,
-//	    r1, ... in blocks. The first command of a file.
+//	    r1, ... in blocks, and to domains of that many nodes at each level of a
+//	    topology, the widest first; "rack" among them stands for the racks. The
+//	    first command of a file.
 //	tenant id=T [parent=T] [weight=X] [quota=N] [max=N] [borrow]
 //	    declares a tenant.
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
 //	       [tenant=T] [user=U] [app=A] [model=M] [priority=N] [types=(T,...)] [task=N]
 //	       [min=N] [max=N] [cpus=N] [memory=GiB] [gpu-memory=GiB] [widest=LEVEL]
+//	       [required=(LEVEL[/GPUS],...)] [preferred=LEVEL]
 //	       [util=X] [screen=D] [pinned] [consolidate] [shareable]
 //	    submits a job, or with n=N the jobs J1, J2, ... A job with a length ends
 //	    by itself during play, after having run that long.

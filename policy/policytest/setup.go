@@ -4,8 +4,10 @@
 package policytest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -23,6 +25,19 @@ func (s *scenario) cluster(a *args) string {
 		size := gpus / islands
 		proto.Islands = append(proto.Islands, sched.FirstGPUs(size)<<(i*size))
 	}
+	type domains struct {
+		sched.Domain
+		nodes int // of each
+	}
+	var levels []domains
+	for _, word := range a.words("levels") {
+		name, nodes, _ := strings.Cut(word, "/")
+		n, err := strconv.Atoi(cmp.Or(nodes, "1"))
+		if err != nil || n < 1 {
+			a.fail("levels: %q; want LEVEL/NODES, or rack", word)
+		}
+		levels = append(levels, domains{sched.Domain{Level: name}, n})
+	}
 	if s.World == nil {
 		w, err := NewWorld(nil)
 		if err != nil {
@@ -35,6 +50,13 @@ func (s *scenario) cluster(a *args) string {
 		n := proto
 		n.Name = "n" + strconv.Itoa(first+i)
 		n.Rack = "r" + strconv.Itoa(i*racks/count)
+		for _, level := range levels {
+			d := sched.Domain{Level: level.Level, Name: n.Rack}
+			if d.Level != sched.RackLevel {
+				d.Name = level.Level + strconv.Itoa(i/level.nodes)
+			}
+			n.Domains = append(n.Domains, d)
+		}
 		if err := s.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}); err != nil {
 			a.fail("cluster: %v", err)
 		}
@@ -86,6 +108,17 @@ func (s *scenario) spec(a *args) sched.Spec {
 		if err := spec.MaxSpread.UnmarshalText([]byte(w)); err != nil {
 			a.fail("submit: %v", err)
 		}
+	}
+	for _, word := range a.words("required") {
+		name, segment, _ := strings.Cut(word, "/")
+		n, err := strconv.Atoi(cmp.Or(segment, "0"))
+		if err != nil {
+			a.fail("required: %q; want LEVEL or LEVEL/GPUS", word)
+		}
+		spec.Topology = append(spec.Topology, sched.Rule{Segment: n, Required: name})
+	}
+	if level := a.word("preferred", ""); level != "" {
+		spec.Topology = append(spec.Topology, sched.Rule{Preferred: level})
 	}
 	estimate, _ := a.duration("estimate")
 	spec.Estimate = sched.Duration(estimate)

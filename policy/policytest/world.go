@@ -28,6 +28,8 @@ type World struct {
 	Arrivals []sched.Spec
 	// Wake is when the policy asked to be called again; zero: it did not.
 	Wake time.Time
+	// ruled says that nodes are in domains and jobs ask for some.
+	ruled bool
 }
 
 // NewWorld returns a world without jobs at time Start.

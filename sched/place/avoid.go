@@ -54,6 +54,19 @@ func (f *Free) dispensable(j *sched.Job, n int, hidden []int) bool {
 			return false
 		}
 	}
+	if len(j.Topology) > 0 {
+		level := bound(j, sched.CrossRack)
+		return f.types(j, func(t int) bool {
+			d := f.domainsFor(j, t, level, func(j *sched.Job, i int) (int, sched.GPUSet) {
+				if !f.ready.has(i) {
+					return 0, 0
+				}
+				return f.whenEmpty(j, i)
+			})
+			_, ok := d.fit(d.nodes, n, f.required(j, level))
+			return ok
+		})
+	}
 	room := make([]int, len(f.c.Racks)*len(f.c.Types))
 	for i := range f.c.Nodes {
 		if f.ready.has(i) && j.Suits(&f.c.Nodes[i]) {

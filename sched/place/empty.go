@@ -15,6 +15,7 @@ type Shape struct {
 	Memory, GPUMemory int64
 	MaxSpread         sched.Level
 	Types, Selector   string
+	Topology          string
 }
 
 // ShapeOf returns the shape of n GPUs for a job.
@@ -24,7 +25,7 @@ func ShapeOf(j *sched.Job, n int) Shape {
 		types.WriteString(string(t))
 		types.WriteByte(0)
 	}
-	return Shape{n, j.Task(), j.CPUs, j.Memory, j.GPUMemory, j.MaxSpread, types.String(), j.Selector}
+	return Shape{n, j.Task(), j.CPUs, j.Memory, j.GPUMemory, j.MaxSpread, types.String(), j.Selector, j.TopologyKey()}
 }
 
 // Empty remembers, by shape, what a cluster could give if nobody ran on it.

@@ -45,6 +45,8 @@ type Free struct {
 	// What jobs could have if nothing ran: caches of Ever and nodesNeeded.
 	ever   map[shape]int
 	needed map[need]int
+	// The same for jobs with rules about the topology, and a number of GPUs.
+	everFits map[need]int
 }
 
 // shared is what is held of the GPUs of a node that are held in part.

@@ -38,7 +38,7 @@ func (f *Free) beside(j *sched.Job, n int) (sched.Placement, bool) {
 		}
 		if gpus := f.roomy(j, node, part, n); gpus != 0 {
 			p := sched.Placement{{Node: node, Milli: part, GPUs: gpus}}
-			if j.MaxSpread == sched.SameSlot && f.c.Level(p) > sched.SameSlot {
+			if j.MaxSpread == sched.SameSlot && f.c.Level(p) > sched.SameSlot || !f.c.Keeps(p, f.c.RequiredBounds(j)) {
 				continue
 			}
 			f.Take(j, p)

@@ -38,6 +38,9 @@ func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
 		return p, true
 	}
 	most.level = bound(j, most.level)
+	if len(j.Topology) > 0 {
+		return f.inDomains(j, n, most.level)
+	}
 	var p sched.Placement
 	ok := f.types(j, func(t int) bool {
 		if f.typeFree[t] < n || j.GPUMemory > f.gpuMemory[t] {
@@ -225,6 +228,9 @@ func Fragments(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 
 // gather takes n GPUs of one type, node by node as next says.
 func (f *Free) gather(j *sched.Job, n int, next func(t, left int) (node, room int)) (sched.Placement, bool) {
+	if len(j.Topology) > 0 {
+		return f.find(j, n, limits{level: sched.CrossRack})
+	}
 	if j.Bound() {
 		return f.goOn(j)
 	}

@@ -14,6 +14,9 @@ import (
 // Why says why n GPUs for the job cannot be had within the level.
 func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 	level = bound(j, level)
+	if len(j.Topology) > 0 {
+		return f.whyDomains(j, n, level)
+	}
 	if most := f.Ever(j, n, level); most < n {
 		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level, Marked: j.Selector != ""}
 	}
@@ -93,6 +96,14 @@ func (f *Free) whyMarked(j *sched.Job, n int, level sched.Level) sched.Reason {
 // else ran, up to n.
 func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 	key := shapeOf(j, everLevel(j, level))
+	if len(j.Topology) > 0 {
+		most := 0
+		f.types(j, func(t int) bool {
+			most = max(most, f.everInDomains(j, n, t, key))
+			return false
+		})
+		return most
+	}
 	f.types(j, func(t int) bool {
 		key.types |= 1 << min(t, 63)
 		return false
@@ -111,6 +122,9 @@ func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 // EverOn is Ever for GPUs of one type, whether the job accepts it or not.
 func (f *Free) EverOn(t int, j *sched.Job, n int, level sched.Level) int {
 	key := shapeOf(j, everLevel(j, level))
+	if len(j.Topology) > 0 {
+		return f.everInDomains(j, n, t, key)
+	}
 	key.types = 1 << min(t, 63)
 	most, known := f.ever[key]
 	if !known {
@@ -145,10 +159,11 @@ type shape struct {
 	memory    int64
 	gpuMemory int64
 	needs     string
+	topology  string
 }
 
 func shapeOf(j *sched.Job, level sched.Level) shape {
-	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, needs: j.Selector}
+	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, needs: j.Selector, topology: j.TopologyKey()}
 }
 
 // need is a shape with a number of GPUs.
