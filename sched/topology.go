@@ -152,6 +152,9 @@ func (c *Cluster) Levels() []string {
 	return append(out, machineLevel)
 }
 
+// Levels returns the names of the levels that every cluster has.
+func Levels() []string { return slices.Clone(levelNames[1:]) }
+
 // HasLevel reports whether a rule may use a level.
 func (c *Cluster) HasLevel(name string) bool {
 	return slices.Contains(levelNames[1:], name) || slices.ContainsFunc(c.levels, func(l level) bool { return l.name == name })

@@ -89,9 +89,17 @@ type nodeGroup struct {
 	Memory    int64         `json:"memory,omitempty"`
 	Rack      string        `json:"rack,omitempty"`
 	RackNodes int           `json:"rack_nodes,omitempty"` // nodes in a rack: racks are then named RACK0, RACK1, ...
+	Domains   []nodeDomain  `json:"domains,omitempty"`    // of a topology with more levels than racks, the widest first
 	NVLink    [][]int       `json:"nvlink,omitempty"`     // islands as lists of GPU indexes
 	Marks     []string      `json:"marks,omitempty"`      // labels of the nodes, in any order
 	Kept      bool          `json:"kept,omitempty"`       // only for jobs that need one of the labels
+}
+
+// nodeDomain says where the nodes of a group are at one level of the topology.
+type nodeDomain struct {
+	Level string `json:"level"`
+	Name  string `json:"name"`
+	Nodes int    `json:"nodes,omitempty"` // of each domain: domains are then named NAME0, NAME1, ...
 }
 
 // clusterFile is the JSON form of a cluster.
@@ -107,6 +115,12 @@ type clusterFile struct {
 //	  {"name": "a", "count": 8, "gpus": 8, "gpu_type": "a100", "rack": "r", "rack_nodes": 4,
 //	   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "marks": ["fast-disk"]},
 //	  {"name": "old", "gpus": 2, "gpu_type": "p100", "rack": "annex"}]}
+//
+// Further levels of the topology, for jobs that ask for them, are listed from the widest
+// to the narrowest, with the racks among them:
+//
+//	"domains": [{"level": "zone", "name": "z"}, {"level": "rack", "name": "r", "nodes": 4},
+//	            {"level": "nvlink-domain", "name": "d", "nodes": 2}]
 //
 // It also reads the node list of Alibaba's 2023 trace; see readNodeList.
 func ReadCluster(r io.Reader) (*sched.Cluster, error) {
@@ -173,6 +187,16 @@ func (g nodeGroup) expand(have int) ([]sched.Node, error) {
 		}
 		if g.RackNodes > 0 {
 			nodes[i].Rack = fmt.Sprintf("%s%d", g.Rack, i/g.RackNodes)
+		}
+		for _, d := range g.Domains {
+			if d.Nodes < 0 {
+				return nil, fmt.Errorf("domains: nodes = %d of a %s; want 0 (all in one) or more", d.Nodes, d.Level)
+			}
+			name := d.Name
+			if d.Nodes > 0 {
+				name = fmt.Sprintf("%s%d", d.Name, i/d.Nodes)
+			}
+			nodes[i].Domains = append(nodes[i].Domains, sched.Domain{Level: d.Level, Name: name})
 		}
 	}
 	return nodes, nil

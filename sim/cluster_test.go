@@ -4,6 +4,7 @@
 package sim_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,18 @@ const mixed = `{"version": 1, "nodes": [
   {"name": "a", "count": 4, "gpus": 8, "gpu_type": "A100", "rack": "r", "rack_nodes": 2,
    "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "gpu_memory": 42949672960, "marks": ["new", "disk"]},
   {"name": "old", "gpus": 2, "rack": "annex"}]}`
+
+// TestReadDomains: the nodes of a group are dealt to the domains of every level.
+func TestReadDomains(t *testing.T) {
+	c, err := sim.ReadCluster(strings.NewReader(`{"version": 1, "nodes": [{"name": "a", "count": 8, "gpus": 8, "domains": [
+		{"level": "zone", "name": "z"}, {"level": "rack", "name": "r", "nodes": 4}, {"level": "nvlink-domain", "name": "d", "nodes": 2}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(c.Levels(), len(c.Racks), c.Nodes[5].Domains); got != "[zone rack nvlink-domain machine] 2 [{zone z} {rack r1} {nvlink-domain d2}]" {
+		t.Errorf("levels, racks and domains of the sixth node are %s", got)
+	}
+}
 
 func TestReadCluster(t *testing.T) {
 	c, err := sim.ReadCluster(strings.NewReader(mixed))
@@ -103,15 +116,17 @@ func TestReadClusterErrors(t *testing.T) {
 		`{"version": 2, "nodes": []}`:            "version = 2; want 1",
 		`{"version": 1, "nodes": []}`:            "nodes is empty",
 		`{"version": 1, "nodes": [{"gpus": 4}]}`: "name is empty",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 400}]}`:                         "gpus = 400",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "nvlink": [[4]]}]}`:          "GPU 4",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "colour": "red"}]}`:          "colour",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4}, {"name": "a", "gpus": 4}]}`: "taken",
-		`{"version": 1, "nodes": [{"name": "a", "count": 999999999, "gpus": 4}]}`:       "count",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "nvlink": [[0,1],[1,2]]}]}`:  "islands",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "rack_nodes": -1}]}`:         "rack_nodes",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "marks": ["a b"]}]}`:         "marks",
-		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "memory": -1}]}`:             "memory",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 400}]}`:                                                      "gpus = 400",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "nvlink": [[4]]}]}`:                                       "GPU 4",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "colour": "red"}]}`:                                       "colour",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4}, {"name": "a", "gpus": 4}]}`:                              "taken",
+		`{"version": 1, "nodes": [{"name": "a", "count": 999999999, "gpus": 4}]}`:                                    "count",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "nvlink": [[0,1],[1,2]]}]}`:                               "islands",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "rack_nodes": -1}]}`:                                      "rack_nodes",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "marks": ["a b"]}]}`:                                      "marks",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "domains": [{"level": "machine", "name": "m"}]}]}`:        "domains",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "domains": [{"level": "z", "name": "m", "nodes": -1}]}]}`: "nodes = -1",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "memory": -1}]}`:                                          "memory",
 	} {
 		_, err := sim.ReadCluster(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

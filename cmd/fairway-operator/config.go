@@ -19,6 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
+	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/guard"
@@ -71,6 +72,7 @@ type clientConfig struct {
 type nodesConfig struct {
 	Resources  []string       `json:"resources"`
 	RackLabels []string       `json:"rack_labels"`
+	Levels     []nodes.Level  `json:"levels"`
 	Tolerated  []string       `json:"tolerated"`
 	Pin        bool           `json:"pin"`
 	Grace      sched.Duration `json:"grace"`
@@ -184,6 +186,9 @@ func (c *config) validate() error {
 	}
 	if c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table) {
 		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
+	}
+	if err := nodes.CheckLevels(c.Nodes.Levels); err != nil {
+		return fmt.Errorf("nodes.%w", err)
 	}
 	if _, err := policy.Builtin().NewLive(c.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)

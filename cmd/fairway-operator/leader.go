@@ -127,7 +127,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	rules.Volumes.Changed = t.constraints.Recheck
 	t.state, err = state.Open(ctx, state.Config{
 		Seen:    state.Mark{Jobs: used},
-		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
+		Journal: timed{pages, t}, Levels: nodes.LevelNames(c.Nodes.Levels), Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), Price: c.Price, DescribeLabel: t.constraints.Words,
 		NoSuspendOn: t.noSuspend,
@@ -151,7 +151,7 @@ func (t *term) openCluster() error {
 	}
 	t.nodes = nodes.New(nodes.Config{
 		Able:  able,
-		Cache: t.manager.GetCache(), State: t.state, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
+		Cache: t.manager.GetCache(), State: t.state, Resources: resources, RackLabels: c.Nodes.RackLabels, Levels: c.Nodes.Levels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
 		Grace: c.Nodes.Grace.D(), Constraints: t.constraints, Log: t.log, OwnsPod: func(p *corev1.Pod) bool { return t.mirror.OwnsPod(p) },
 	})
 	var suspended []string

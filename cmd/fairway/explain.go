@@ -121,6 +121,9 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	if j.MaxSpread != sched.NoLevel {
 		asked += ", within one " + j.MaxSpread.String()
 	}
+	for _, r := range j.Topology {
+		asked += ", " + clean(r.String())
+	}
 	if j.Shareable {
 		asked += ", may share GPUs"
 	}

@@ -26,6 +26,9 @@ gpus: 1-8
 sizes: [1, 2, 4, 8]
 gpu_types: [h200, t4]
 widest: machine
+topology:
+- {segment: 4, required: zone}
+- preferred: rack
 batch: {initial: 128, max: 4096, adapt: true}
 estimate: 2h
 work: 9e4
@@ -40,7 +43,7 @@ non_preemptible: true
 `
 	want := api.Submission{
 		Spec: sched.Spec{
-			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, MaxSpread: sched.SameMachine,
+			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, MaxSpread: sched.SameMachine, Topology: []sched.Rule{{Segment: 4, Required: "zone"}, {Preferred: "rack"}},
 			Batch: sched.Batch{Initial: 128, Max: 4096, Adapt: true}, Estimate: sched.Duration(2 * time.Hour), Work: 90000, NonPreemptible: true,
 		},
 		Task: api.Task{

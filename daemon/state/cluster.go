@@ -62,7 +62,7 @@ func (t *tx) retire(old sched.Node) error {
 
 func equalNode(a, b sched.Node) bool {
 	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated && a.Suspend == b.Suspend
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated && a.Suspend == b.Suspend
 }
 
 // Overview implements api.Cluster. It does not wait for the journal, because it is

@@ -42,13 +42,16 @@ type Config struct {
 	// FixedNodes says that no node joins or grows: a job that can never run on those
 	// there are is refused.
 	FixedNodes bool
-	Policies   policy.Registry // that can be asked for
-	Standard   string          // the policy of a new journal
-	Guard      guard.Config    // what reviews the policy's plans, for forecasts
-	Key        []byte          // for the secrets of agents: 32 random bytes that stay the same
-	Secrets    SecretKeeper    // of jobs; nil: none are kept
-	Pool       *experience.Pool
-	Now        func() time.Time
+	// Levels are the levels of the topology that jobs may name; nil: those that every
+	// cluster has.
+	Levels   []string
+	Policies policy.Registry // that can be asked for
+	Standard string          // the policy of a new journal
+	Guard    guard.Config    // what reviews the policy's plans, for forecasts
+	Key      []byte          // for the secrets of agents: 32 random bytes that stay the same
+	Secrets  SecretKeeper    // of jobs; nil: none are kept
+	Pool     *experience.Pool
+	Now      func() time.Time
 	// Elapsed is a clock that nobody sets; nil: that of Now, which has one if it is
 	// time.Now.
 	Elapsed func() time.Duration

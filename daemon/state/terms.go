@@ -25,6 +25,9 @@ func (t *tx) judge(who api.Identity, s *api.Submission) (can sched.Ability, err 
 			return 0, err
 		}
 	}
+	if err := t.store.knowsLevels(s.Topology); err != nil {
+		return 0, err
+	}
 	if err := t.mem.keepPlanned(s); err != nil {
 		return 0, err
 	}
@@ -33,6 +36,26 @@ func (t *tx) judge(who api.Identity, s *api.Submission) (can sched.Ability, err 
 		return can, nil
 	}
 	return can, t.mem.possible(tenant, &sched.Job{Spec: s.Spec, Status: sched.Status{Can: can}})
+}
+
+// knowsLevels refuses a rule about a level that is not there: a name that nobody uses
+// is a slip, and would wait for ever.
+func (b *Store) knowsLevels(rules []sched.Rule) error {
+	levels := b.Levels
+	if levels == nil {
+		levels = sched.Levels()
+	}
+	for i, r := range rules {
+		field := "required"
+		if r.Required == "" {
+			field = "preferred"
+		}
+		if name := cmp.Or(r.Required, r.Preferred); !slices.Contains(levels, name) {
+			return api.Errorf(api.Invalid, "is %q, which is no level of this cluster's topology", name).On(fmt.Sprintf("topology[%d].%s", i, field)).
+				Try("use one of " + strings.Join(levels, ", "))
+		}
+	}
+	return nil
 }
 
 // keepsTo says which of the tenant's terms a job does not keep to, if any.

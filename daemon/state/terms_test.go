@@ -65,6 +65,8 @@ func TestNeverRuns(t *testing.T) {
 		want string // empty: it is taken
 	}{
 		"too many GPUs":       {admin, func(s *api.Submission) { s.GPUs = 8 }, "gpus: the job can never run here: it needs 8 GPUs, and there are 4 that it could use; ask for 4 GPUs, or wait"},
+		"an unknown level":    {admin, func(s *api.Submission) { s.Topology = []sched.Rule{{Required: "machine"}, {Preferred: "zone"}} }, `topology[1].preferred: is "zone", which is no level of this cluster's topology; use one of slot, machine, rack, cross-rack`},
+		"a known level":       {admin, func(s *api.Submission) { s.Topology = []sched.Rule{{Segment: 2, Required: "machine"}} }, ""},
 		"elastic and plain":   {admin, func(s *api.Submission) { s.GPUs, s.MinGPUs, s.MaxGPUs = 1, 1, 64 }, ""},
 		"a type":              {admin, func(s *api.Submission) { s.GPUTypes = []sched.GPUType{"a100"} }, "accepts GPUs of type a100, and the nodes have h200"},
 		"memory of a GPU":     {admin, func(s *api.Submission) { s.GPUMemory = 1<<63 - 1 }, "and the largest have 80.0 GiB"},

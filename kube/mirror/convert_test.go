@@ -47,7 +47,7 @@ func TestSubmission(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx", v1alpha1.AnnotationRecipe: "amp+adam", v1alpha1.AnnotationPredicted: `{"util_low":0.2,"util_high":0.4,"memory":7}`}},
 		Spec: v1alpha1.TrainingJobSpec{
 			GPUs: 8, MinGPUs: ptr(int32(4)), MaxGPUs: ptr(int32(16)), Sizes: []int32{4, 8, 16}, GPUsPerPod: ptr(int32(4)),
-			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), MaxSpread: "rack",
+			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), MaxSpread: "rack", Topology: []v1alpha1.TopologyRule{{Required: "zone"}, {Segment: 4, Preferred: "nvlink"}},
 			Batch: &v1alpha1.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true},
 			Share: &v1alpha1.Share{Allow: true, Utilisation: ptr(int32(40)), MilliGPU: ptr(int32(500))},
 			App:   "pretrain", Priority: -3, NonPreemptible: true, Estimate: &metav1.Duration{Duration: time.Hour},
@@ -67,7 +67,7 @@ func TestSubmission(t *testing.T) {
 	want := api.Submission{
 		Spec: sched.Spec{
 			GPUs: 8, MinGPUs: 4, MaxGPUs: 16, Sizes: []int{4, 8, 16}, TaskGPUs: 4, GPUTypes: []sched.GPUType{"h200", "a100"}, GPUMemory: 40 << 30,
-			MaxSpread: sched.SameRack, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
+			MaxSpread: sched.SameRack, Topology: []sched.Rule{{Required: "zone"}, {Segment: 4, Preferred: "nvlink"}}, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
 			App: "team.pretrain", Priority: -3, NonPreemptible: true, Estimate: sched.Duration(time.Hour), Model: "bert-large", Work: 1000.5, Consolidate: true,
 			CPUs: 4, Memory: 17 << 30, // 15.5 CPUs and 68 GiB for 4 GPUs
 		},
@@ -134,6 +134,7 @@ func FuzzRoundTrip(f *testing.F) {
 				GPUs: gpus, MinGPUs: least, MaxGPUs: most, TaskGPUs: int(bits % 9), GPUMemory: memory, Memory: memory, CPUs: int(bits % 64),
 				Shareable: bits&1 != 0, NonPreemptible: bits&2 != 0, Consolidate: bits&4 != 0, GPUUtil: util, MaxSpread: sched.Level(bits >> 3 % 5),
 				Priority: int(int16(bits >> 8)), Estimate: sched.Duration(bits >> 20), Work: work, Batch: sched.Batch{Initial: int(bits >> 9 & 0xff), Adapt: bits&8 != 0},
+				Topology: []sched.Rule{{Segment: int(bits >> 12 & 0xff), Required: "zone"}, {Preferred: "rack"}},
 			},
 			Task:   api.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), GracePeriod: sched.Duration(bits % uint64(time.Hour))},
 			Screen: screen,

@@ -5,11 +5,13 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/fairway-gpu/fairway/kube/constraint"
@@ -44,6 +46,9 @@ type Config struct {
 	// fast network; the first that a node has counts. Default: those of NVIDIA and of
 	// the large clouds, then the zone.
 	RackLabels []string
+	// Levels are the levels of the topology, the widest first; those that a node has no
+	// label of, it is in no domain of. Default: racks alone.
+	Levels []Level
 	// Tolerated are the keys of further taints, besides those named like Resources,
 	// that keep other pods off GPU nodes but not Fairway's.
 	Tolerated []string
@@ -67,6 +72,43 @@ type Config struct {
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged
+}
+
+// Level is a level of the topology by the label that names its domains. The level rack
+// has none: RackLabels say where a rack's name is.
+type Level struct {
+	Name  string `json:"name"`
+	Label string `json:"label"`
+}
+
+// CheckLevels says what is wrong with a list of levels, if anything.
+func CheckLevels(levels []Level) error {
+	var domains []sched.Domain
+	for i, l := range levels {
+		rack := l.Name == sched.RackLevel
+		switch {
+		case rack && l.Label != "":
+			return fmt.Errorf("levels[%d].label = %s; want none for the level rack: rack_labels name it", i, l.Label)
+		case !rack && len(validation.IsQualifiedName(l.Label)) > 0:
+			return fmt.Errorf("levels[%d].label = %q; want the key of a node label, such as topology.kubernetes.io/zone", i, l.Label)
+		}
+		domains = append(domains, sched.Domain{Level: l.Name, Name: "any"})
+	}
+	if _, err := sched.NewCluster([]sched.Node{{Name: "any", Domains: domains}}); err != nil {
+		return fmt.Errorf("levels: %w", err)
+	}
+	return nil
+}
+
+// LevelNames returns the levels that jobs may ask for.
+func LevelNames(levels []Level) []string {
+	var out []string
+	for _, l := range levels {
+		if l.Name != sched.RackLevel {
+			out = append(out, l.Name)
+		}
+	}
+	return append(out, sched.Levels()...)
 }
 
 // Resources returns the resources that a configuration names, or the usual ones.

@@ -53,6 +53,7 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 		resource: name,
 		cpu:      quantity(n.Status.Allocatable, corev1.ResourceCPU).MilliValue(), memory: quantity(n.Status.Allocatable, corev1.ResourceMemory).Value(),
 	}
+	f.node.Domains = c.domainsOf(n, f.node.Rack)
 	gpus := c.share(&f, n, capacity)
 	missing := max(0, capacity-quantity(n.Status.Allocatable, name).Value())
 	if gpus > sched.MaxGPUs {
@@ -106,6 +107,20 @@ func (c *Config) rackOf(n *corev1.Node) string {
 		}
 	}
 	return ""
+}
+
+// domainsOf returns where a node is at each level, as far as it says.
+func (c *Config) domainsOf(n *corev1.Node, rack string) (out []sched.Domain) {
+	for _, l := range c.Levels {
+		name := n.Labels[l.Label]
+		if l.Name == sched.RackLevel {
+			name = rack
+		}
+		if name != "" {
+			out = append(out, sched.Domain{Level: l.Name, Name: name})
+		}
+	}
+	return out
 }
 
 func unreadySince(n *corev1.Node) time.Time {

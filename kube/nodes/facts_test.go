@@ -4,6 +4,7 @@
 package nodes
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -265,5 +266,19 @@ func TestNoSuspend(t *testing.T) {
 	able = false
 	if list, _, _ := w.list(); list[0].Suspend || w.NoSuspend("n") != "no agent runs there" {
 		t.Errorf("%+v, %q; want that there is no agent", list[0], w.NoSuspend("n"))
+	}
+}
+
+// TestLevels: domains come from the labels of the levels, in their order, the rack where
+// racks come from, and a label that is missing leaves its level out.
+func TestLevels(t *testing.T) {
+	c := Config{Levels: []Level{{"zone", corev1.LabelTopologyZone}, {"block", "x/block"}, {"rack", ""}}, RackLabels: defaultRackLabels, Resources: Resources(nil)}
+	c = c.withDefaults()
+	f, ok := c.factsOf(nodeOf("n"))
+	if want := []sched.Domain{{Level: "zone", Name: "z1"}, {Level: "rack", Name: "r1"}}; !ok || !slices.Equal(f.node.Domains, want) {
+		t.Errorf("domains are %v; want %v", f.node.Domains, want)
+	}
+	if got, want := LevelNames(c.Levels), []string{"zone", "block", "slot", "machine", "rack", "cross-rack"}; !slices.Equal(got, want) {
+		t.Errorf("jobs may name %v; want %v", got, want)
 	}
 }

@@ -175,7 +175,7 @@ func (w *Watcher) dropNode(n *corev1.Node) {
 
 func (f *facts) equal(g *facts) bool {
 	a, b := f.node, g.node
-	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && a.State == b.State &&
+	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && slices.Equal(a.Domains, b.Domains) && a.State == b.State &&
 		a.Seats == b.Seats && f.closed == g.closed && f.still == g.still && f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
 		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && maps.EqualFunc(f.devices, g.devices, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }) && slices.EqualFunc(f.taints, g.taints, sameTaint)
 }

@@ -112,6 +112,12 @@ type TrainingJobSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=slot;machine;rack;cross-rack
 	MaxSpread string `json:"widest,omitempty"`
+	// Where in the cluster's topology its GPUs are: all of them, or every segment of them,
+	// in one domain of a level. All rules hold.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	Topology []TopologyRule `json:"topology,omitempty"`
 
 	// The batch sizes that co-adaptation may choose. Default: the batch size stays as
 	// it is.
@@ -224,6 +230,30 @@ type TrainingJobSpec struct {
 	// nodeSelector, node affinity and tolerations.
 	// +structType=atomic
 	Template PodTemplate `json:"template"`
+}
+
+// TopologyRule asks for one domain of a level. The levels are slot, machine, rack and
+// those that the operator's configuration names (nodes.levels), such as zone.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.required) != has(self.preferred)",message="one of required and preferred names the level"
+// +kubebuilder:validation:XValidation:rule="!(has(self.required) && self.required == 'slot' && has(self.segment)) && !(has(self.preferred) && self.preferred == 'slot')",message="slot can only be required, and only of the whole gang"
+type TopologyRule struct {
+	// How many GPUs, counted by rank, are in one domain: a multiple of gpusPerPod.
+	// Default: the whole gang.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	Segment int32 `json:"segment,omitempty"`
+	// The level, without which the job does not start.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Required string `json:"required,omitempty"`
+	// The level, as far as there is room; else the next wider one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Preferred string `json:"preferred,omitempty"`
 }
 
 // Batch bounds the batch sizes that co-adaptation may choose.
