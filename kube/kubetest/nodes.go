@@ -32,6 +32,7 @@ type NodeSpec struct {
 	GPUs    int    // of each node
 	Type    string // of the GPUs, in the label nvidia.com/gpu.product
 	PerRack int    // nodes of one rack, in the label topology.kubernetes.io/rack; 0: no racks
+	PerZone int    // nodes of one zone, in the label topology.kubernetes.io/zone; 0: no zones
 	CPUs    int    // of each node; default 128
 	Memory  string // of each node; default 1Ti
 
@@ -196,6 +197,9 @@ func (s NodeSpec) labels(i int) map[string]string {
 	}
 	if s.PerRack > 0 {
 		labels[LabelRack] = fmt.Sprintf("%s-rack-%d", s.Prefix, i/s.PerRack)
+	}
+	if s.PerZone > 0 {
+		labels[corev1.LabelTopologyZone] = fmt.Sprintf("%s-zone-%d", s.Prefix, i/s.PerZone)
 	}
 	for key, value := range s.Labels {
 		labels[key] = value

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type input struct {
 	kind   string
 	seed   uint64
 	runFor time.Duration // 0: forever
+	gang   gang          // the shape of every job; zero: the mix
+	rules  []v1alpha1.TopologyRule
 
 	scheduler      string            // of pods of Jobs; empty: Fairway's
 	labels         map[string]string // of Jobs
@@ -55,6 +58,9 @@ type input struct {
 
 // gangs returns the shapes of n jobs, in their order.
 func (in input) gangs(n int) []gang {
+	if in.gang.pods > 0 {
+		return slices.Repeat([]gang{in.gang}, n)
+	}
 	random := rand.New(rand.NewPCG(in.seed, 1))
 	var out []gang
 	for len(out) < n {
@@ -117,7 +123,7 @@ func (in input) trainingJob(i int, g gang) client.Object {
 	per := int32(g.gpus)
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: jobName(i)},
-		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Template: v1alpha1.PodTemplate{PodTemplateSpec: in.template(i, g)}},
+		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Topology: in.rules, Template: v1alpha1.PodTemplate{PodTemplateSpec: in.template(i, g)}},
 	}
 }
 

@@ -31,6 +31,8 @@ type options struct {
 	gpus  int // of a node
 	jobs  int
 	input input
+	gang  string   // PODSxGPUS
+	rules []string // LEVEL or LEVEL/GPUS
 	modes []string
 	rate  float64 // jobs submitted per second; 0: as fast as the API server accepts them
 
@@ -95,6 +97,8 @@ func newCommand() *cobra.Command {
 	f.IntVar(&o.jobs, "jobs", 5000, "jobs for the largest number of nodes; fewer nodes get fewer jobs, in proportion")
 	f.StringSliceVar(&o.modes, "mode", []string{modeFill, modeChurn}, "fill: jobs run forever until the cluster is full; churn: jobs end, and all of them run")
 	f.StringVar(&o.input.kind, "kind", kindTrainingJob, "what is submitted: trainingjob, or job (plain batch/v1 Jobs)")
+	f.StringVar(&o.gang, "gang", "", "`PODSxGPUS` of every job, such as 512x8, instead of the mix")
+	f.StringSliceVar(&o.rules, "require", nil, "with --gang: zone, rack or machine that its pods share, or LEVEL/GPUS for segments, such as zone,rack/128")
 	f.DurationVar(&o.input.runFor, "run-for", 20*time.Second, "how long pods run, with churn")
 	f.Uint64Var(&o.input.seed, "seed", 1, "seed of the order of the jobs")
 	f.Float64Var(&o.rate, "rate", 0, "jobs submitted per second; 0: as fast as the API server accepts them")
@@ -125,6 +129,9 @@ func (o *options) validate() error {
 		if n < 1 || n > 10_000 {
 			return fmt.Errorf("--nodes %d; want 1 to 10000", n)
 		}
+	}
+	if err := o.shape(); err != nil {
+		return err
 	}
 	for _, m := range o.modes {
 		if m != modeFill && m != modeChurn {
@@ -159,6 +166,26 @@ func (o *options) validate() error {
 	if o.scheduler != schedulerFairway {
 		o.policies = []string{o.scheduler}
 	}
+	return nil
+}
+
+// shape reads what every job looks like.
+func (o *options) shape() (err error) {
+	if o.gang != "" {
+		if o.input.gang, err = parseGang(o.gang); err != nil {
+			return err
+		}
+	}
+	if o.input.rules, err = parseRules(o.rules); err != nil {
+		return err
+	}
+	if len(o.rules) == 0 {
+		return nil
+	}
+	if o.gang == "" || o.input.kind != kindTrainingJob {
+		return errors.New("--require needs --gang and TrainingJobs")
+	}
+	o.extra = append(o.extra, levelsConfig)
 	return nil
 }
 

@@ -30,14 +30,15 @@ type result struct {
 	PodsBound  int     `json:"pods_bound"`
 	Starts     int     `json:"starts"` // of whole gangs; more than jobs if some were preempted
 	GPUsHeld   int     `json:"gpus_bound"`
-	SubmitS    float64 `json:"submit_s"`      // first to last submission
-	BoundS     float64 `json:"bound_s"`       // first submission to last binding
-	JobsPerS   float64 `json:"jobs_per_s"`    // bound, over BoundS
-	PodsPerS   float64 `json:"pods_per_s"`    //
-	WaitP50S   float64 `json:"wait_p50_s"`    // submission to the binding of the whole gang
-	WaitP99S   float64 `json:"wait_p99_s"`    //
-	Decisions  int     `json:"decisions"`     //
-	DecideP50  float64 `json:"decide_p50_ms"` // the policy and the check of its plan
+	Broken     int     `json:"pods_outside_domain"` // of those that --require is about
+	SubmitS    float64 `json:"submit_s"`            // first to last submission
+	BoundS     float64 `json:"bound_s"`             // first submission to last binding
+	JobsPerS   float64 `json:"jobs_per_s"`          // bound, over BoundS
+	PodsPerS   float64 `json:"pods_per_s"`          //
+	WaitP50S   float64 `json:"wait_p50_s"`          // submission to the binding of the whole gang
+	WaitP99S   float64 `json:"wait_p99_s"`          //
+	Decisions  int     `json:"decisions"`           //
+	DecideP50  float64 `json:"decide_p50_ms"`       // the policy and the check of its plan
 	DecideP99  float64 `json:"decide_p99_ms"`
 	DecideMax  float64 `json:"decide_max_ms"`
 	WholeP50   float64 `json:"decision_whole_p50_ms"` // from the snapshot until the decision is durable
@@ -60,6 +61,7 @@ type figures struct {
 	first         time.Time
 	submitted     time.Time
 	end           counts
+	broken        int
 	before, after sample
 }
 
@@ -68,7 +70,7 @@ func (t *trial) result(f figures) (*result, error) {
 		Scheduler: t.policy, Mode: t.mode, Kind: t.input.kind, Nodes: t.nodes, GPUs: t.nodes * t.gpus, Jobs: t.jobs,
 		JobsBound: f.end.bound, PodsBound: f.end.pods, Starts: f.end.starts,
 		SubmitS: f.submitted.Sub(f.first).Seconds(), BoundS: f.end.last.Sub(f.first).Seconds(),
-		PeakMiB: f.after.peak, Requests: f.after.ours - f.before.ours,
+		Broken: f.broken, PeakMiB: f.after.peak, Requests: f.after.ours - f.before.ours,
 		CPU: less(f.after.cpu, f.before.cpu), Writes: less(f.after.requests, f.before.requests),
 	}
 	for i, g := range f.gangs {
@@ -140,6 +142,7 @@ var rows = []struct {
 	{"jobs, pods submitted", func(r *result) string { return fmt.Sprintf("%d, %d", r.Jobs, r.Pods) }},
 	{"jobs, pods bound", func(r *result) string { return fmt.Sprintf("%d, %d", r.JobsBound, r.PodsBound) }},
 	{"GPUs of jobs bound", func(r *result) string { return fmt.Sprint(r.GPUsHeld) }},
+	{"pods outside of their domain", func(r *result) string { return fmt.Sprint(r.Broken) }},
 	{"starts of gangs", func(r *result) string { return fmt.Sprint(r.Starts) }},
 	{"submitted within, s", func(r *result) string { return fmt.Sprintf("%.1f", r.SubmitS) }},
 	{"bound within, s", func(r *result) string { return fmt.Sprintf("%.1f", r.BoundS) }},

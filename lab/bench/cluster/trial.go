@@ -80,6 +80,10 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 		return nil, errors.Join(err, t.keepLogs())
 	}
 	end := t.watch.counts()
+	broken, err := t.broken(ctx)
+	if err != nil {
+		return nil, err
+	}
 	after, err := t.measure(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	if err := errors.Join(profiled(), t.keepLogs()); err != nil {
 		return nil, err
 	}
-	return t.result(figures{gangs: gangs, first: first, submitted: submitted, end: end, before: before, after: after})
+	return t.result(figures{gangs: gangs, first: first, submitted: submitted, end: end, broken: broken, before: before, after: after})
 }
 
 // open starts the control plane with its nodes.
@@ -109,7 +113,7 @@ func (t *trial) open(ctx context.Context) error {
 		t.cluster.Close()
 		return fmt.Errorf("make client: %w", err)
 	}
-	err = t.cluster.AddNodes(ctx, kubetest.NodeSpec{Prefix: "gpu", Count: t.nodes, GPUs: t.gpus, Type: "NVIDIA-H100-80GB-HBM3", PerRack: 16})
+	err = t.cluster.AddNodes(ctx, kubetest.NodeSpec{Prefix: "gpu", Count: t.nodes, GPUs: t.gpus, Type: "NVIDIA-H100-80GB-HBM3", PerRack: perRack, PerZone: perZone})
 	for i := range teams {
 		if err == nil {
 			err = t.cluster.Namespace(ctx, namespace(i))
