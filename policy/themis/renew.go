@@ -28,7 +28,7 @@ func (r *round) heir(j *job) *job {
 // alike reports whether a job can run wherever another does.
 func alike(a, b *sched.Job) bool {
 	return a.Fits(b.Placement.GPUs()) && a.Task() == b.Task() && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.MaxSpread == b.MaxSpread && slices.Equal(a.GPUTypes, b.GPUTypes)
+		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.MaxSpread == b.MaxSpread && slices.Equal(a.Topology, b.Topology) && slices.Equal(a.GPUTypes, b.GPUTypes)
 }
 
 // welcome reports whether a job may use all nodes of a placement and avoids none of
