@@ -47,7 +47,7 @@ func (r *FailuresReport) Markdown(w io.Writer, images string) error {
 %d Philly-like jobs with the failures of the study's table 7, with each of %d seeds
 (load %.2f), on %d GPUs (%s) under `+"`%s`"+`. %d jobs fail, %d of them gangs. Tables add
 up the seeds; changes are against "as recorded", seed by seed, with their standard deviation.
-Retries and screening were made before these runs; no setting was chosen by them. The
+This page had seeds 1 to 3 while retries and screening were written; 4 and 5 are new. The
 outcome of an attempt depends on the decision after the previous one:
 
 - Infrastructure and CUDA failures pass after the recorded number of attempts; jobs that run
