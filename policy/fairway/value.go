@@ -49,9 +49,9 @@ func mostOf(j *sched.Job, one *division.Curve) int {
 }
 
 // The parts of its speed that a job without a model is assumed to lose across nodes,
-// and again across racks: what most lose if nothing is known, more if its model is known
-// to lose. Too little here lets jobs of one size be spread at every chance.
-const spreadLoss, consolidateLoss = 0.1, 0.3
+// and again across racks: one that can be resized measures it soon, one of one size is
+// taken for what most lose, and one whose model is known to lose, for more.
+const spreadLoss, rigidLoss, consolidateLoss = 1e-3, 0.1, 0.3
 
 // speed returns how much faster a job is on n GPUs than on one of those that its
 // speeds refer to.
@@ -59,8 +59,11 @@ func (o *value) speed(j *division.Job, k *division.Kind, at division.Span, n int
 	one := o.world.jobs[j.Index].one
 	if one == nil {
 		loss := spreadLoss
-		if j.Consolidate {
+		switch {
+		case j.Consolidate:
 			loss = consolidateLoss
+		case !j.Elastic():
+			loss = rigidLoss
 		}
 		return float64(n) * (1 - loss*float64(at))
 	}
