@@ -4,11 +4,13 @@
 package policy_test
 
 import (
+	"fmt"
 	"math/bits"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -95,6 +97,50 @@ func TestProperties(t *testing.T) {
 				checkPure(rt, spec, s, plan)
 				if _, _, err := w.Decide(p); err != nil {
 					rt.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
+// TestBoundsByType lets every policy decide while tenants are bounded by type of GPU, the
+// one below the other, and counts what they hold as plainly as it can be done.
+func TestBoundsByType(t *testing.T) {
+	each(t, 0, func(t *testing.T, spec string, _ policy.Promises) {
+		rapid.Check(t, func(rt *rapid.T) {
+			w := policytest.Random(rt)
+			p := build(t, spec)
+			most := map[sched.GPUType]int{
+				"t4": rapid.IntRange(0, 9).Draw(rt, "t4"), "h200": rapid.IntRange(0, 9).Draw(rt, "h200"),
+			}
+			for _, tenant := range []sched.Tenant{{ID: "t0", MaxByType: most}, {ID: "t1", Parent: "t0", Borrow: true}} {
+				if err := w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &tenant}); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			for range rapid.IntRange(1, 5).Draw(rt, "decisions") {
+				for range rapid.IntRange(1, 3).Draw(rt, "jobs") {
+					id := sched.JobID(fmt.Sprint("j", len(w.Length)))
+					if err := w.Submit(policytest.DrawJob(rt, id), time.Hour); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				w.Now = w.Now.Add(10 * time.Minute)
+				if _, _, err := w.Decide(p); err != nil {
+					rt.Fatal(err)
+				}
+				held := map[sched.GPUType]int{}
+				for _, j := range w.State.Snapshot(w.Now).Jobs {
+					for _, s := range j.Placement {
+						if j.Tenant == "t0" || j.Tenant == "t1" {
+							held[w.State.Cluster().Nodes[s.Node].Type] += s.GPUs.Len() * int(s.Milli)
+						}
+					}
+				}
+				for gpu, milli := range held {
+					if milli > most[gpu]*sched.WholeGPU {
+						rt.Fatalf("t0 and t1 hold %d thousandths of type %s; their limit is %d GPUs", milli, gpu, most[gpu])
+					}
 				}
 			}
 		})

@@ -62,7 +62,7 @@ func (e *PlanError) Error() string {
 //     job may stay on a node that has lost its mark, or whose domain has changed);
 //   - quota: no tenant gets more GPUs while it, with all below it, holds more than
 //     its limit, where a part of a GPU counts as that part (a limit that was lowered
-//     stops nobody by itself);
+//     stops nobody by itself), and none starts jobs beyond its limit of their type;
 //   - guarantee: no pinned job starts beyond what its tenant is guaranteed
 //     (Guarantees);
 //   - pinned: a running job that is not preemptible, or is protected and has not
@@ -100,6 +100,7 @@ func Check(s *Snapshot, p Plan) []Violation {
 			c.fail("quota", nil, "tenant %s would hold %g GPUs; its limit is %d", t.ID, float64(c.tenant[i])/WholeGPU, limit)
 		}
 	}
+	c.checkTypes()
 	for i, most := range c.guarantees {
 		if c.pins[i] != nil && c.pinned[i] > most {
 			c.fail("guarantee", c.pins[i], "it starts and cannot be preempted: such jobs would hold %g GPUs of a guarantee of %g",

@@ -61,7 +61,7 @@ func (p *Plan) screens(i int) bool { return p.Screening != nil && p.Screening[i]
 // first, then starts, each in order of submission. The error, if any, is a
 // *PlanError: the policy has a bug, and nothing may be carried out.
 func Decide(p Policy, s *Snapshot) ([]Action, Plan, error) {
-	plan := Tie(s, p.Schedule(s))
+	plan := Ask(p, s)
 	if v := Check(s, plan); len(v) > 0 {
 		return nil, plan, &PlanError{Policy: name(p), Violations: v}
 	}

@@ -5,7 +5,9 @@ package sched
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -24,6 +26,8 @@ type Tenant struct {
 	Quota  int      `json:"quota,omitempty"`    // GPUs that are its own; 0: none are
 	Borrow bool     `json:"borrow,omitempty"`   // may use more than Quota while others leave GPUs idle
 	Max    int      `json:"max_gpus,omitempty"` // never more than this, borrowed ones included; 0: no bound
+	// MaxByType is the same for some types of GPU. It is replaced, never changed in place.
+	MaxByType map[GPUType]int `json:"max_by_type,omitempty"`
 	Terms
 }
 
@@ -78,10 +82,17 @@ func (t Tenant) Validate() error {
 		return fmt.Errorf("tenant %s: quota = %d; want 0 or more GPUs", t.ID, t.Quota)
 	case t.Max < 0:
 		return fmt.Errorf("tenant %s: max_gpus = %d; want 0 (no bound) or more", t.ID, t.Max)
+	case len(t.MaxByType) > 64:
+		return fmt.Errorf("tenant %s: max_by_type has %d types; want 64 at most", t.ID, len(t.MaxByType))
 	case t.MaxPriority < 0:
 		return fmt.Errorf("tenant %s: max_priority = %d; want 0 or more", t.ID, t.MaxPriority)
 	case t.TimeLimit < 0 || t.MaxTimeLimit < 0 || t.MaxTimeLimit > 0 && t.TimeLimit > t.MaxTimeLimit:
 		return fmt.Errorf("tenant %s: time_limit = %s, max_time_limit = %s; want 0 (none) or more, and the first at most the second", t.ID, t.TimeLimit, t.MaxTimeLimit)
+	}
+	for _, gpu := range slices.Sorted(maps.Keys(t.MaxByType)) {
+		if n := t.MaxByType[gpu]; gpu == "" || n < 0 || n > NoLimit {
+			return fmt.Errorf("tenant %s: max_by_type.%s = %d; want the name of a type, and 0 or more GPUs", t.ID, gpu, n)
+		}
 	}
 	return nil
 }

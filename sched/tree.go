@@ -128,6 +128,18 @@ func (s *Snapshot) Limit(t int) int {
 	return limit
 }
 
+// LimitOf returns the most GPUs of a type that a tenant may hold: no more than any tenant
+// above it.
+func (s *Snapshot) LimitOf(t int, gpu GPUType) int {
+	limit := s.Limit(t)
+	for ; t >= 0; t = s.Parent(t) {
+		if n, ok := s.Tenants[t].MaxByType[gpu]; ok {
+			limit = min(limit, n)
+		}
+	}
+	return limit
+}
+
 // Quota returns the GPUs that are a tenant's own and no child's.
 func (s *Snapshot) Quota(t int) int {
 	if s.tree == nil {

@@ -8,7 +8,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,6 +48,7 @@ shown as research/vision; 2+6 GPUs are 2 of its own jobs and 6 of tenants below 
 
 func newSetTenant(r *remote) *cobra.Command {
 	var given sched.Tenant
+	var byType string
 	c := &cobra.Command{
 		Use:   "set ID",
 		Short: "Create a tenant, or change its share",
@@ -57,6 +60,9 @@ func newSetTenant(r *remote) *cobra.Command {
   quota     GPUs that belong to the tenant and those below it
   borrow    may use idle GPUs beyond its quota
   max-gpus  upper bound, borrowed GPUs included
+
+  max-by-type  upper bounds of some types of GPU; jobs beyond them wait, in order of
+               priority and submission
 
 and what its jobs may ask for:
 
@@ -70,11 +76,16 @@ and what its jobs may ask for:
   fairway tenants set interns --quota 4 --max-gpus 8 --borrow
   fairway tenants set interns --borrow=false
   fairway tenants set vision --parent research --quota 4 --borrow
+  fairway tenants set interns --max-by-type h100=0,t4=32
   fairway tenants set interns --preemptible --max-time-limit 1d`,
 		Args: exactly(1, "fairway tenants set vision --weight 2"), ValidArgsFunction: r.completeTenants(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().NFlag() == 0 {
 				return usagef("tenants set: nothing to change; use --weight, --quota or another flag")
+			}
+			bounds, err := boundsOf(byType)
+			if err != nil {
+				return err
 			}
 			return query[api.TenantView]{r,
 				func(ctx context.Context, daemon *client.Client) (api.TenantView, error) {
@@ -83,6 +94,7 @@ and what its jobs may ask for:
 							"weight": func() { t.Weight = given.Weight }, "quota": func() { t.Quota = given.Quota },
 							"borrow": func() { t.Borrow = given.Borrow }, "max-gpus": func() { t.Max = given.Max },
 							"parent":      func() { t.Parent = given.Parent },
+							"max-by-type": func() { t.MaxByType = bounds },
 							"preemptible": func() { t.Preemptible = given.Preemptible }, "non-preemptible": func() { t.NonPreemptible = given.NonPreemptible },
 							"max-priority": func() { t.MaxPriority = given.MaxPriority }, "time-limit": func() { t.TimeLimit = given.TimeLimit },
 							"max-time-limit": func() { t.MaxTimeLimit = given.MaxTimeLimit },
@@ -104,12 +116,30 @@ and what its jobs may ask for:
 	fl.IntVar(&given.Quota, "quota", 0, "GPUs that belong to the tenant; 0: no quota")
 	fl.BoolVar(&given.Borrow, "borrow", false, "may use idle GPUs beyond its quota")
 	fl.IntVar(&given.Max, "max-gpus", 0, "upper bound, borrowed GPUs included; 0: none")
+	fl.StringVar(&byType, "max-by-type", "", "upper bounds of some types of GPU, such as h100=8,t4=32; empty: none")
 	fl.BoolVar(&given.Preemptible, "preemptible", false, "jobs may be stopped before they have shown that they can save their work, unless they say otherwise")
 	fl.BoolVar(&given.NonPreemptible, "non-preemptible", false, "jobs may ask never to be stopped for others")
 	fl.IntVar(&given.MaxPriority, "max-priority", 0, "highest priority of a job")
 	fl.TextVar(&given.TimeLimit, "time-limit", sched.Duration(0), "how long a job may run if it does not say; 0s: no limit")
 	fl.TextVar(&given.MaxTimeLimit, "max-time-limit", sched.Duration(0), "longest time limit of a job; 0s: none")
 	return c
+}
+
+// boundsOf reads bounds by type, such as h100=8,t4=32.
+func boundsOf(text string) (map[sched.GPUType]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	out := map[sched.GPUType]int{}
+	for _, part := range strings.Split(text, ",") {
+		gpu, count, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(count)
+		if err != nil || gpu == "" {
+			return nil, usagef("--max-by-type has %.40q; want types with numbers of GPUs, such as h100=8,t4=32", part)
+		}
+		out[sched.GPUType(gpu)] = n
+	}
+	return out, nil
 }
 
 // setTenant changes a tenant as it is now.
@@ -154,6 +184,9 @@ func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 	for _, t := range tenants {
 		if t.Standing != "" {
 			fmt.Fprintln(w, clean(t.Standing))
+		}
+		for _, gpu := range slices.Sorted(maps.Keys(t.MaxByType)) {
+			fmt.Fprintf(w, "%s: at most %s of type %s\n", orDash(tenantName(t)), several(t.MaxByType[gpu], "GPU"), clean(string(gpu)))
 		}
 		if text := termsText(t.Terms); text != "" {
 			fmt.Fprintf(w, "%s: %s\n", orDash(string(t.ID)), text)

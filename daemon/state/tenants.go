@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,7 +108,13 @@ func standing(s *sched.Snapshot, t int) string {
 func (m *memory) family(j *sched.Job) string {
 	s := m.state.Peek()
 	t, ok := s.Tenant(j)
-	if !ok || s.Parent(t) < 0 {
+	if !ok {
+		return ""
+	}
+	if text := typesHeld(s, t, j); text != "" {
+		return text
+	}
+	if s.Parent(t) < 0 {
 		return ""
 	}
 	quota := place.NewQuota(s)
@@ -126,6 +133,29 @@ func (m *memory) family(j *sched.Job) string {
 	return fmt.Sprintf("; %s, with all tenants below it, holds %d of the %d GPUs it may", s.Tenants[at].ID, quota.Used(at), s.Tenants[at].Limit())
 }
 
+// typesHeld says which bounds by type a waiting job meets.
+func typesHeld(s *sched.Snapshot, t int, j *sched.Job) (text string) {
+	for ; t >= 0; t = s.Parent(t) {
+		for _, gpu := range slices.Sorted(maps.Keys(s.Tenants[t].MaxByType)) {
+			if !j.Accepts(gpu) {
+				continue
+			}
+			held := 0
+			for _, o := range s.Jobs {
+				for at, ok := s.Tenant(o); ok && at >= 0; at = s.Parent(at) {
+					for _, slice := range o.Placement {
+						if at == t && s.Cluster.Nodes[slice.Node].Type == gpu {
+							held += slice.GPUs.Len()
+						}
+					}
+				}
+			}
+			text += fmt.Sprintf("; %s holds %d of the %d GPUs of type %s it may", s.Tenants[t].ID, held, s.Tenants[t].MaxByType[gpu], gpu)
+		}
+	}
+	return text
+}
+
 // compete reports whether two jobs count against the same limit.
 func (m *memory) compete(a, b *sched.Job) bool {
 	if a.Tenant == b.Tenant {
@@ -139,7 +169,7 @@ func (m *memory) compete(a, b *sched.Job) bool {
 	}
 	for ; o >= 0; o = s.Parent(o) {
 		for at := t; at >= 0; at = s.Parent(at) {
-			if at == o && s.Tenants[at].Limit() < sched.NoLimit {
+			if at == o && (s.Tenants[at].Limit() < sched.NoLimit || len(s.Tenants[at].MaxByType) > 0) {
 				return true
 			}
 		}

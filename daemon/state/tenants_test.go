@@ -86,3 +86,23 @@ func TestTenantTree(t *testing.T) {
 	}
 	d.wantDurable()
 }
+
+// TestTenantByType: a tenant is bounded by type of GPU, and its users read so.
+func TestTenantByType(t *testing.T) {
+	d := open(t)
+	if _, err := d.SetTenant(t.Context(), admin, sched.Tenant{ID: "blue", MaxByType: map[sched.GPUType]int{"h200": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	s := plain("big", 2)
+	s.Preemptible = new(true)
+	if _, err := d.Submit(t.Context(), ann, []api.Submission{s}); err == nil || !strings.Contains(err.Error(), "it needs 2 GPUs, and tenant blue may hold 1") {
+		t.Errorf("submit 2 GPUs: %v; want that blue may hold 1", err)
+	}
+	x, y := d.submit(ann, submission("x", 1)), d.submit(ann, submission("y", 1))
+	d.run(wants{x: on(0)})
+	d.mem.jobs[y].reason = sched.Reason{Code: sched.OverQuota, Need: 1}
+	if text := d.explain(ann, y).Job.Reason.Text; !strings.HasSuffix(text, "; blue holds 1 of the 1 GPUs of type h200 it may") {
+		t.Errorf("y waits because it %s", text)
+	}
+	d.wantDurable()
+}

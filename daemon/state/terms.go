@@ -111,7 +111,7 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 		}
 		return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and there are %d that it could use", least, plural(least), most).On("gpus").Try(remedy + wait)
 	}
-	limit, what := m.limit(tenant)*sched.WholeGPU, "may hold"
+	limit, what := m.limit(tenant, j)*sched.WholeGPU, "may hold"
 	if own := m.guarantee(tenant); j.Pinned() && own < limit {
 		limit, what = own, "may give jobs that cannot be preempted"
 	}
@@ -137,13 +137,20 @@ func (m *memory) guarantee(t sched.Tenant) int {
 	return all[len(all)-1]
 }
 
-// limit returns the most GPUs that a tenant may hold.
-func (m *memory) limit(t sched.Tenant) int {
+// limit returns the most GPUs, all of one type that a job accepts, that a tenant may hold.
+func (m *memory) limit(t sched.Tenant, j *sched.Job) int {
 	s := m.state.Peek()
-	if i := indexOf(s, t.ID); i >= 0 {
-		return s.Limit(i)
+	i := indexOf(s, t.ID)
+	if i < 0 {
+		return t.Limit()
 	}
-	return t.Limit()
+	most := 0
+	for _, gpu := range s.Cluster.Types {
+		if j.Accepts(gpu) {
+			most = max(most, s.LimitOf(i, gpu))
+		}
+	}
+	return most
 }
 
 // indexOf returns the index of a declared tenant; -1: there is none.

@@ -104,7 +104,7 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 	if err != nil {
 		return err
 	}
-	if known && view.Tenant != want || !known && !absent {
+	if known && !reflect.DeepEqual(view.Tenant, want) || !known && !absent {
 		view, err = m.State.SetTenant(ctx, cluster, want)
 		m.forgetTenants()
 		if err != nil {
@@ -128,6 +128,12 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	t := sched.Tenant{ID: sched.TenantID(object.Name), Parent: sched.TenantID(object.Spec.Parent), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
 	if err := copyFields(reflect.ValueOf(&t.Terms).Elem(), reflect.ValueOf(&object.Spec).Elem()); err != nil {
 		return t, &refusal{"Invalid", "spec." + err.Error()}
+	}
+	for gpu, n := range object.Spec.MaxByType {
+		if t.MaxByType == nil {
+			t.MaxByType = map[sched.GPUType]int{}
+		}
+		t.MaxByType[sched.GPUType(gpu)] = int(n)
 	}
 	for _, c := range object.Spec.PriorityClasses { // who may name it may have its priority
 		t.MaxPriority = max(t.MaxPriority, int(c.Priority))

@@ -158,6 +158,13 @@ func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant
 		if t.Quota > 0 {
 			s.Quota = some(t.Quota)
 		}
+		s.MaxByType = nil
+		for gpu, n := range t.MaxByType {
+			if s.MaxByType == nil {
+				s.MaxByType = map[string]int32{}
+			}
+			s.MaxByType[string(gpu)] = int32(n)
+		}
 		if t.Max > 0 {
 			s.Max = some(t.Max)
 		}

@@ -75,6 +75,12 @@ type TenantSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Max *int32 `json:"max,omitempty"`
+	// The same for some types of GPU, such as h100: 8. Jobs beyond a bound wait in order of
+	// priority and submission.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t.size() > 0 && t.size() <= 63 && self[t] >= 0 && self[t] <= 1000000)",message="maxByType has names of types, of 1 to 63 characters, and 0 to 1000000 GPUs of each"
+	MaxByType map[string]int32 `json:"maxByType,omitempty"`
 	// The tenant's share relative to other tenants of the same parent: a positive number,
 	// as text.
 	// +optional

@@ -123,6 +123,8 @@ func TestRules(t *testing.T) {
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], quota: 4, max: 8, weight: '1.5'}}", ""},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], parent: research}}", ""},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {quota: 8}}", ""}, // for those below it
+		{"{kind: Tenant, metadata: {generateName: t-}, spec: {maxByType: {h100: 8, t4: 0}}}", ""},
+		{"{kind: Tenant, metadata: {generateName: t-}, spec: {maxByType: {h100: -1}}}", "maxByType has names of types"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {parent: [research]}}", "must be of type string"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a, a]}}", "Duplicate value"},
 		{"{kind: Tenant, metadata: {generateName: t-}, spec: {namespaces: [a], quota: 9, max: 8}}", "max must be at least quota"},

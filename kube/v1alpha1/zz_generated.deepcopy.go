@@ -502,6 +502,13 @@ func (in *TenantSpec) DeepCopyInto(out *TenantSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxByType != nil {
+		in, out := &in.MaxByType, &out.MaxByType
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.PriorityClasses != nil {
 		in, out := &in.PriorityClasses, &out.PriorityClasses
 		*out = make([]PriorityClass, len(*in))

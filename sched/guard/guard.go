@@ -108,7 +108,7 @@ func (g guarded) String() string {
 
 // Schedule implements sched.Policy.
 func (g guarded) Schedule(s *sched.Snapshot) sched.Plan {
-	plan := sched.Tie(s, g.policy.Schedule(s))
+	plan := sched.Ask(g.policy, s)
 	g.vetoes = nil
 	if len(plan.Want) != len(s.Jobs) || len(plan.Why) != len(s.Jobs) || !g.concerned(s, plan) {
 		return plan

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -270,7 +271,7 @@ func (c *history) tenant(t *sched.Tenant) error {
 	}
 	for i := range c.tenants {
 		if c.tenants[i].ID == t.ID {
-			if c.tenants[i] != *t {
+			if !reflect.DeepEqual(c.tenants[i], *t) {
 				c.notes.add("tenant changed: the replay uses the last settings throughout", sched.JobID(t.ID))
 			}
 			c.tenants[i] = *t
