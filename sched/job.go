@@ -376,13 +376,13 @@ func (j *Job) WaitedBy(now time.Time) time.Duration {
 }
 
 // DoneBy returns the work done until now, from the last report and the rate
-// it gave.
+// it gave; more than was announced only if that report said so.
 func (j *Job) DoneBy(now time.Time) float64 {
 	if j.Phase != Running || j.Rate == 0 || !now.After(j.ReportedAt) {
 		return j.Done
 	}
 	done := j.Done + j.Rate*now.Sub(j.ReportedAt).Seconds()
-	if j.Work > 0 {
+	if j.Done < j.Work {
 		done = min(done, j.Work)
 	}
 	return done

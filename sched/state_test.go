@@ -123,6 +123,9 @@ func TestLife(t *testing.T) {
 	if got, want := job.DoneBy(now), 15.0; got != want {
 		t.Errorf("done = %g; want %g", got, want)
 	}
+	if got, want := job.DoneBy(start.Add(time.Hour)), 100.0; got != want {
+		t.Errorf("done after an hour without a report = %g; want %g, all that was announced", got, want)
+	}
 	if left, ok := job.Remaining(now); !ok || left != 85*sec {
 		t.Errorf("remaining = %s, %t; want 85s", left, ok)
 	}
@@ -338,5 +341,13 @@ func TestOthers(t *testing.T) {
 		if err := set(others); (err == nil) != ok {
 			t.Errorf("others %s: %v; want it accepted: %t", others, err, ok)
 		}
+	}
+}
+
+// TestDoneBeyondWork: a job that has done more than it announced goes on to do more.
+func TestDoneBeyondWork(t *testing.T) {
+	j := sched.Job{Spec: sched.Spec{Work: 100}, Status: sched.Status{Phase: sched.Running, Done: 150, Rate: 1, ReportedAt: start}}
+	if got, want := j.DoneBy(start.Add(10*time.Second)), 160.0; got != want {
+		t.Errorf("done = %g; want %g", got, want)
 	}
 }

@@ -25,8 +25,9 @@
 //
 // The speed comes from the job's report of its goodput, which counts what its batch
 // size achieves. A job without one is assumed to speed up in proportion. The work left
-// comes from what an agent has announced, else from an estimate (of the user, or of
-// similar jobs), else a job is taken to have as much left as it has had: see left.go.
+// comes from what an agent has announced, as far as similar jobs make that likely, else
+// from an estimate (of the user, or of similar jobs), else a job is taken to have as much
+// left as it has had: see left.go.
 //
 // Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
 // is a part of the fewest that a plan needs. Its first load is no change, and while it loads,

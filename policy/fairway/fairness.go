@@ -19,10 +19,7 @@ func (w *world) compare(j *sched.Job, v *view) {
 	}
 	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(*v.app)) / float64(v.app.Active)
 	at := w.speedAt(j, v, share)
-	done := j.AttainedBy(w.s.Now)
-	if v.one != nil && j.Work > 0 {
-		done = v.left * j.DoneBy(w.s.Now) / max(j.Work-j.DoneBy(w.s.Now), 1e-9*j.Work)
-	}
+	done := w.done(j, v.one)
 	alone := (done + v.left) / at
 	if rho := (j.Age(w.s.Now).Seconds() + v.left/at) / alone; rho > w.Bound {
 		v.rho, v.share = rho, share

@@ -247,3 +247,21 @@ func TestPriceOfSuspending(t *testing.T) {
 		t.Errorf("a job that is stopped: %g s; want 30", got)
 	}
 }
+
+// TestCredible: announced work is believed as far as similar jobs make it likely.
+func TestCredible(t *testing.T) {
+	for _, c := range []struct {
+		estimate        time.Duration
+		announced, want float64
+	}{
+		{0, 1e6, 1e6}, // nothing is known of similar jobs
+		{time.Hour, 3600, 3600},
+		{time.Hour, 1e6, 2 * 4 * 3600},
+		{time.Hour, 10, 4 * 3600 / 8},
+	} {
+		j := &sched.Job{Spec: sched.Spec{GPUs: 4, Estimate: sched.Duration(c.estimate)}}
+		if got := credible(j, c.announced); got != c.want {
+			t.Errorf("%g s of work announced, similar jobs took %s on 4 GPUs: %g s; want %g", c.announced, c.estimate, got, c.want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ const unknown = 300
 
 // left returns the work that a job is expected to have left, in seconds on one GPU: by
 // what its agent has announced and reports, by its estimate, which comes from its user
-// or from similar jobs, or by what it has had so far.
+// or from similar jobs, or by what it has had so far. What is announced may be wrong too.
 //
 // Estimates that a job outlives, and service without an estimate, double from step to
 // step rather than grow with time: otherwise every moment would change the order of
@@ -24,10 +24,10 @@ const unknown = 300
 // has as much left as it has had is what heavy-tailed lengths imply (Harchol-Balter and
 // Downey, 1997).
 func (w *world) left(j *sched.Job, one *division.Curve) float64 {
-	if one != nil && j.Work > 0 && j.Perf.Runs() {
-		work := outlived(j.Work, j.DoneBy(w.s.Now)) - j.DoneBy(w.s.Now)
-		if g := one.One(); g > 0 {
-			return max(1, work*float64(j.Perf.Limits.Initial)/g)
+	if j.Work > 0 {
+		if unit := unit(j, one); unit > 0 {
+			done := j.DoneBy(w.s.Now) * unit
+			return max(1, outlived(credible(j, j.Work*unit), done)-done)
 		}
 	}
 	size := w.speed(j, one, j.GPUs)
@@ -39,6 +39,35 @@ func (w *world) left(j *sched.Job, one *division.Curve) float64 {
 		return max(1, (outlived(j.Estimate.D().Seconds(), ran)-ran)*size)
 	}
 	return outlived(unknown*size, j.AttainedBy(w.s.Now))
+}
+
+// unit returns the seconds on one GPU of a unit of the work that a job's agent announces and
+// reports; 0: nobody knows.
+func unit(j *sched.Job, one *division.Curve) float64 {
+	if one == nil || !j.Perf.Runs() || !(one.One() > 0) {
+		return 0
+	}
+	return float64(j.Perf.Limits.Initial) / one.One()
+}
+
+// done returns the work that a job has done, in seconds on one GPU: by what its agent
+// reports, else its GPU time.
+func (w *world) done(j *sched.Job, one *division.Curve) float64 {
+	if done := j.DoneBy(w.s.Now) * unit(j, one); j.Work > 0 && done > 0 {
+		return done
+	}
+	return j.AttainedBy(w.s.Now)
+}
+
+// credible returns the work that a job is believed to have in all, in seconds on one GPU, of
+// what its agent has announced: no more than twice the GPU time that similar jobs took, by its
+// estimate, and no less than an eighth of it, as GPUs are worth less the more a job has.
+func credible(j *sched.Job, announced float64) float64 {
+	past := j.Estimate.D().Seconds() * float64(j.GPUs)
+	if past == 0 {
+		return announced
+	}
+	return max(past/8, min(announced, 2*past))
 }
 
 // outlived returns what is expected in all of a job that has had so much: the estimate,
