@@ -109,7 +109,7 @@ func (u *users) checkJob(j api.Job) {
 	case j.Status.Phase == sched.Finished && done != steps:
 		u.t.Errorf("job %s is finished with %d of %d steps", j.ID, done, steps)
 	case j.Status.Phase == sched.Failed:
-		u.t.Errorf("job %s failed: %+v", j.ID, j.Exit)
+		u.t.Errorf("job %s failed in attempt %d: %s; %s", j.ID, j.Exit.Number, j.Exit.Text(), j.Exit.Next)
 	}
 }
 

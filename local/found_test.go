@@ -27,19 +27,25 @@ func TestFound(t *testing.T) {
 	t.Parallel()
 	here := bootID()
 	restarted := []diagnose.Event{{Kind: api.HostRestarted, Node: "here"}}
+	starved := []diagnose.Event{{Kind: api.HostOutOfMemory, Node: "here"}}
 	for _, c := range []struct {
 		name    string
 		boot    string
 		shim    bool
 		ordered bool
+		ended   *api.Exit // as its supervisor wrote down
 		want    api.Exit
 		runs    bool
 	}{
-		{"never-started", here, false, true, api.Exit{Code: 4}, true},
-		{"never-started-withdrawn", here, false, false, api.Exit{Noticed: true, Why: "withdrawn before it started"}, false},
-		{"supervisor-gone", here, true, true, api.Exit{Lost: true, Why: "the supervisor of the job was killed"}, false},
-		{"restarted", "another", true, true, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
-		{"restarted-early", "another", false, true, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"never-started", here, false, true, nil, api.Exit{Code: 4}, true},
+		{"never-started-withdrawn", here, false, false, nil, api.Exit{Noticed: true, Why: "withdrawn before it started"}, false},
+		{"supervisor-gone", here, true, true, nil, api.Exit{Lost: true, Why: "the supervisor of the job was killed"}, false},
+		{"restarted", "another", true, true, nil, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"restarted-early", "another", false, true, nil, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"killed", here, true, true, &api.Exit{Signal: "SIGKILL"}, api.Exit{Signal: "SIGKILL"}, false},
+		{"killed-by-restart", "another", true, true, &api.Exit{Signal: "SIGKILL"}, api.Exit{Signal: "SIGKILL", Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"out-of-memory-before-restart", "another", true, true, &api.Exit{Signal: "SIGKILL", Host: starved}, api.Exit{Signal: "SIGKILL", Host: starved}, false},
+		{"failed-before-restart", "another", true, true, &api.Exit{Code: 1, Why: "no such file"}, api.Exit{Code: 1, Why: "no such file"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +66,13 @@ func TestFound(t *testing.T) {
 				// No process has that number: it is over the kernel's limit.
 				if err := writeRecord(filepath.Join(dir, shimFile), shimRecord{Nonce: "n", PID: 1 << 23, Start: 1, Boot: c.boot}); c.shim && err != nil {
 					t.Fatal(err)
+				}
+				if c.ended != nil {
+					e := exitRecord{Exit: *c.ended}
+					e.AttemptID, e.At = a.AttemptID, time.Now()
+					if err := writeRecord(filepath.Join(dir, exitFile), e); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if !c.shim {
 					os.Remove(filepath.Join(dir, shimFile))

@@ -61,6 +61,9 @@ func (m *Machine) settle(r *run) {
 		if e.Saw(api.HostHeldBack) {
 			m.heldBack(e.AttemptID, errors.New(e.Why)) // nothing may be able to start
 		}
+		if r.order.Boot != m.boot && e.Signal != "" && len(e.Host) == 0 {
+			m.restarted(&e.Exit) // a machine that goes down kills ranks before their supervisor
+		}
 		m.update(func() { r.end(e.Exit) })
 		return
 	}
@@ -98,8 +101,7 @@ func (m *Machine) neverStarted(r *run, starved bool) {
 func (m *Machine) lost(r *run, s shimRecord) {
 	e := api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
 	if s.Boot != "" && s.Boot != m.boot {
-		e.Why = "the machine was restarted"
-		e.Host = []diagnose.Event{{Kind: api.HostRestarted, Node: m.cfg.Node.Name}}
+		m.restarted(&e)
 	} else {
 		e.Why = cmp.Or(r.lostWhy, "the supervisor of the job was killed")
 		if err := m.killLeft(r.order.Nonce, s); err != nil {
@@ -121,6 +123,12 @@ func (m *Machine) lost(r *run, s shimRecord) {
 		r.folder = exists(filepath.Join(r.dir, exitFile))
 		r.end(e)
 	})
+}
+
+// restarted says that an attempt ended because the machine did.
+func (m *Machine) restarted(e *api.Exit) {
+	e.Lost, e.Why = true, "the machine was restarted"
+	e.Host = []diagnose.Event{{Kind: api.HostRestarted, Node: m.cfg.Node.Name}}
 }
 
 // killLeft kills what is left of an attempt without a supervisor: everything in
