@@ -116,6 +116,7 @@ func TestPowerCuts(t *testing.T) {
 	k := newDisk(t)
 	d := startDaemonIn(t, k.machine(), k.dir, "--config", chaosConfig(t))
 	u := usersOf(t, d, "sync")
+	u.hurry = true
 	moments := rand.New(rand.NewPCG(5, 6))
 	reboots, failing := 0, 0
 	for n := range cuts {

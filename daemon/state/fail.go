@@ -21,9 +21,12 @@ const (
 	mostBackOff  = 10 * time.Minute
 	// mostHeldBackOff bounds the wait of a job that held GPUs in vain.
 	mostHeldBackOff = 6 * time.Hour
-	// maxLost is how many attempts in a row the machine may lose, without new work
-	// saved in between, before the job is given up: by then the job likely kills the
-	// machine.
+	// mostRestartBackOff bounds the wait of a job under which the machine was restarted
+	// again and again, without new work saved in between: it may be what brings the
+	// machine down.
+	mostRestartBackOff = 6 * time.Hour
+	// maxLost is how many attempts in a row may be lost otherwise, without new work saved
+	// in between, before the job is given up.
 	maxLost = 5
 	// maxFailed bounds the failed attempts of a job that are remembered.
 	maxFailed = 24
@@ -125,14 +128,21 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 }
 
 // lost returns the consequence when the job did not cause the failure: it does not
-// count, up to a limit.
+// count, up to a limit. Restarts of the machine never do, but the wait grows, unless the
+// job ran for so long that it can hardly be their cause.
 func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	n := x.Lost + 1
-	if n > maxLost {
+	wait := backOff(n)
+	switch {
+	case e.Saw(api.HostRestarted) && t.now.Sub(x.Job.Since) >= diagnose.DefaultPolicy().Healthy:
+		wait = firstBackOff
+	case e.Saw(api.HostRestarted):
+		wait = min(mostRestartBackOff, firstBackOff<<min(n-1, 20))
+	case n > maxLost:
 		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row without saving new work", n)
 		return failed(e)
 	}
-	next := t.again(e, backOff(n))
+	next := t.again(e, wait)
 	next.Avoid = unfit(e)
 	e.Next += " (does not count as a retry)"
 	return next
