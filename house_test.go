@@ -37,7 +37,6 @@ var arrows = map[string][]string{
 	"sched/place":    {"sched", "sched/goodput"},
 	"sched/guard":    {"sched"},
 	"sched/forecast": {"sched", "sched/goodput"},
-	"sched/spare":    {},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
@@ -118,7 +117,7 @@ var arrows = map[string][]string{
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/plan", "sched/forecast", "sched/spare", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/plan", "sched/forecast", "policy", "policy/layer/spare", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
 	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},

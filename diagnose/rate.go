@@ -6,6 +6,8 @@ package diagnose
 import (
 	"math"
 	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // What is assumed of a cluster before anything was seen of it, with the weight of one
@@ -15,6 +17,18 @@ const (
 	priorFailures = 1.0
 	priorHours    = 6300.0
 )
+
+// Before a node has come back, repairs are taken to last an hour, with the weight of one.
+const priorRepair = time.Hour
+
+// Outages returns how often nodes go out of use and for how long, after so many came back,
+// which were away and in use for so long in all.
+func Outages(back int, away, inUse time.Duration) sched.Outages {
+	return sched.Outages{
+		PerHour: RateOf(float64(back), inUse.Hours()).PerHour,
+		Repair:  sched.Duration(float64(priorRepair+away) / (1 + float64(back))),
+	}
+}
 
 // OneFailure is how far apart failures on a node must be to count as two: several jobs
 // that fail together saw the same one.

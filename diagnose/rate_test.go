@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 func TestRateOf(t *testing.T) {
@@ -52,5 +53,15 @@ func TestRateIsLearned(t *testing.T) {
 	}
 	if fresh := RateOfNode(cluster, 0, 0); math.Abs(fresh.PerHour/cluster.PerHour-1) > 1e-9 {
 		t.Errorf("a new node: %+v; want the rate of its cluster", fresh)
+	}
+}
+
+func TestOutages(t *testing.T) {
+	if o := Outages(0, 0, 0); o.PerHour != 1/priorHours || o.Repair.D() != priorRepair {
+		t.Errorf("before anything was seen %+v; want the prior", o)
+	}
+	o := Outages(99, 99*3*time.Hour, (1e5-priorHours)*time.Hour)
+	if o.PerHour != 100/1e5 || o.Repair.D() != (99*3+1)*time.Hour/100 {
+		t.Errorf("%+v; want one in 1,000 hours, of nearly 3 hours", o)
 	}
 }

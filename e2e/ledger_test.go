@@ -115,13 +115,14 @@ func (u *users) checkJob(j api.Job) {
 
 // checkSteps: no attempt ran twice, none ran that was not started, and each began
 // with the last checkpoint. A worker that is killed between its checkpoint and its
-// note of it begins one step later.
+// note of it begins with what it tried to save; one of Python's, which does not note that,
+// one step later.
 func (u *users) checkSteps(j api.Job, a *account) {
 	text, err := os.ReadFile(filepath.Join(u.out, string(j.ID)+".steps"))
 	if err != nil {
 		return // never ran
 	}
-	attempt, saved := 0, 0
+	attempt, saved, tried := 0, 0, 0
 	for line := range strings.Lines(string(text)) {
 		var what string
 		var number, step int
@@ -129,9 +130,13 @@ func (u *users) checkSteps(j api.Job, a *account) {
 			u.t.Errorf("job %s: its notes have the line %q", j.ID, line)
 			continue
 		}
-		if what == "saved" {
+		switch what {
+		case "saved":
 			a.saved++
 			saved = step
+			continue
+		case "tries":
+			tried = step
 			continue
 		}
 		a.begun++
@@ -144,9 +149,10 @@ func (u *users) checkSteps(j api.Job, a *account) {
 			a.behind++
 			a.stepsAgain += saved - step
 		}
-		if step > saved+1 {
+		if step > max(saved+1, tried) {
 			u.t.Errorf("job %s: attempt %d began with step %d, but only step %d was saved", j.ID, number, step, saved)
 		}
+		tried = step
 	}
 }
 

@@ -25,7 +25,8 @@ import (
 // suspended. It looks at the locks of others with shared locks, because a worker that
 // is suspended while it looks keeps the lock. When asked to stop, it saves and exits
 // with 75. Beside its checkpoint it notes outside of the data folder where each attempt
-// began and what was saved: the next attempt may not begin before that.
+// began, what it tries to save and what was saved: the next attempt may not begin before
+// what was saved, nor after what was tried.
 const worker = `#!/bin/sh
 steps=$1; out=$2; sync=$3
 violation() { echo "$FAIRWAY_JOB.$FAIRWAY_ATTEMPT rank $RANK: $*" >> "$out/violations"; }
@@ -51,6 +52,7 @@ if [ "$RANK" = 0 ]; then
 fi
 save() {
   [ "$RANK" = 0 ] || return 0
+  echo "tries $FAIRWAY_ATTEMPT $n" >> "$out/$FAIRWAY_JOB.steps"
   { echo "$n" > "$saved.new" && $sync "$saved.new" && mv "$saved.new" "$saved" && $sync "$FAIRWAY_CHECKPOINT_DIR"; } 2>/dev/null 8>&- 9>&- &&
     echo "saved $FAIRWAY_ATTEMPT $n" >> "$out/$FAIRWAY_JOB.steps"
 }

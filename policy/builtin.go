@@ -17,6 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/layer/reserve"
 	"github.com/fairway-gpu/fairway/policy/layer/screen"
 	"github.com/fairway-gpu/fairway/policy/layer/share"
+	"github.com/fairway-gpu/fairway/policy/layer/spare"
 	"github.com/fairway-gpu/fairway/policy/optimus"
 	"github.com/fairway-gpu/fairway/policy/packing"
 	"github.com/fairway-gpu/fairway/policy/philly"
@@ -301,6 +302,11 @@ func Builtin() Registry {
 			Summary: "runs new gangs for some minutes on one GPU of a small pool first",
 			Paper:   "Philly, ATC'19; Lucid, ASPLOS'23",
 		}, screen.Default(), screen.New),
+		Layered(About{
+			Name:    "spare",
+			Summary: "keeps nodes free to replace ones that fail, as many as pay for the gangs that run",
+			Paper:   "after ByteRobust, SOSP'25",
+		}, spare.Default(), spare.New),
 		Layered(About{
 			Name:    "share",
 			Summary: "waiting jobs share GPUs with running ones where no job is expected to be slowed much",

@@ -21,12 +21,20 @@ type Snapshot struct {
 	Cluster *Cluster
 	Tenants []Tenant // by ID
 	Jobs    []*Job   // pending and running; in no order that means anything
+	Outages Outages
 
 	tree *tree // of the tenants; nil: none has a parent
 	apps map[AppID]*App
 	// ActiveApps is the integral of the number of active apps until Now, in
 	// app-seconds; Contention is made from it.
 	ActiveApps float64
+}
+
+// Outages is how often a node goes out of use and comes back, as the driver has learned
+// it. Its zero value: nobody knows.
+type Outages struct {
+	PerHour float64  // of one node
+	Repair  Duration // mean time until the node is back
 }
 
 // With returns the same world with other jobs: a layer over a policy shows it

@@ -90,6 +90,7 @@ type Reason struct {
 	// Promised is when the policy will have started the job at the latest; zero: it
 	// promises nothing.
 	Promised time.Time `json:"promised,omitzero"`
+	Spare    int       `json:"spare,omitempty"` // GPUs that are kept free to replace nodes that fail
 }
 
 // OverShare reports whether the job waits for its tenant's share, not for GPUs.
@@ -101,6 +102,10 @@ func (r Reason) Text(c *Cluster) string { return r.TextFor(c, "with the label it
 // TextFor is Text for a caller that can say which nodes the job's selector selects:
 // selected follows the word "node", as in "with the label gold".
 func (r Reason) TextFor(c *Cluster, selected string) string {
+	if n := r.Spare; n > 0 {
+		r.Spare = 0
+		return fmt.Sprintf("%s; %s more are kept free to replace nodes that fail", r.TextFor(c, selected), gpus(n))
+	}
 	var until string
 	if !r.Until.IsZero() {
 		until = " until about " + r.Until.Format("15:04")

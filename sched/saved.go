@@ -89,7 +89,7 @@ func Restore(s Saved) (*State, error) {
 // that changes.
 func (s *Snapshot) State() *State {
 	st := NewState(s.Cluster)
-	st.now, st.activeApps, st.tenants, st.tree = s.Now, s.ActiveApps, s.Tenants, s.tree
+	st.now, st.activeApps, st.tenants, st.tree, st.outages = s.Now, s.ActiveApps, s.Tenants, s.tree, s.Outages
 	for i, t := range s.Tenants {
 		st.byTen[t.ID] = i
 	}

@@ -29,6 +29,7 @@ type State struct {
 
 	now        time.Time // when the last job came or ended
 	activeApps float64   // integral of the number of active apps until then, in app-seconds
+	outages    Outages
 }
 
 // NewState returns the state of a cluster with no jobs.
@@ -61,9 +62,13 @@ func (st *State) Apps() int { return len(st.apps) }
 func (st *State) Snapshot(now time.Time) *Snapshot {
 	return &Snapshot{
 		Now: now, Cluster: st.cluster, Tenants: st.tenants, tree: st.tree, Jobs: st.jobs,
-		apps: st.apps, ActiveApps: st.ActiveApps(now),
+		apps: st.apps, ActiveApps: st.ActiveApps(now), Outages: st.outages,
 	}
 }
+
+// Expect says how often nodes go out of use. It is no event: drivers learn it from those
+// there are.
+func (st *State) Expect(o Outages) { st.outages = o }
 
 // ActiveApps returns the integral of the number of active apps until now, in
 // app-seconds. Looking changes nothing: the sum is of the events alone.

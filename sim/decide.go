@@ -17,6 +17,9 @@ const patience = 100_000
 // decide calls the policy and carries out its plan.
 func (r *run) decide() error {
 	r.dirty = false
+	if h := r.hardware; h != nil {
+		r.state.Expect(h.outages(r.now, len(r.Cluster.Nodes)))
+	}
 	s := r.state.Snapshot(r.start.Add(r.now))
 	before := r.elapsed()
 	actions, plan, err := sched.Decide(r.Policy, s)

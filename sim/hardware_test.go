@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/layer/spare"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/spare"
 	"github.com/fairway-gpu/fairway/sim"
 )
 

@@ -20,8 +20,10 @@ type hardware struct {
 	mean    time.Duration // between two failures in the cluster
 	ends    []int         // GPUs of the nodes up to and including each
 	next    strike
-	away    []trouble // nodes that are out of use or slow
-	spares  []int     // nodes
+	away    []trouble     // nodes that are out of use or slow
+	spares  []int         // nodes
+	back    int           // nodes that were repaired
+	absent  time.Duration // how long they were out of use, in all
 	summary HardwareSummary
 }
 
@@ -69,6 +71,11 @@ func (r *run) openHardware() error {
 		}
 	}
 	return nil
+}
+
+// outages is what is learned from the nodes that were repaired so far.
+func (h *hardware) outages(now time.Duration, nodes int) sched.Outages {
+	return diagnose.Outages(h.back, h.absent, time.Duration(nodes)*now-h.absent)
 }
 
 // draw finds the failure after the next one.
@@ -123,6 +130,8 @@ func (r *run) failHardware() error {
 		case t.slow:
 			err = r.adjustNode(t.node)
 		default:
+			h.back++
+			h.absent += t.repair
 			err = r.putBack(t.node)
 		}
 		if err != nil {

@@ -19,7 +19,7 @@ var _ loop.Backend = (*Store)(nil)
 func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
 	b.mu.Lock() // Frozen moves the state's clock
 	defer b.mu.Unlock()
-	s := b.mem.state.Frozen(b.now())
+	s := b.mem.frozen(b.now())
 	b.seen.snapshot, b.seen.seq = s, b.mem.Seq
 	return s, nil
 }
@@ -28,7 +28,7 @@ func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
 func (b *Store) peek() *sched.Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mem.state.Frozen(b.now())
+	return b.mem.frozen(b.now())
 }
 
 // Changed implements loop.Backend.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // nodeHours is how long a node was in the cluster, and how often attempts failed there
@@ -18,6 +19,11 @@ type nodeHours struct {
 	Hours    float64   `json:"hours,omitempty"`
 	Failures float64   `json:"failures,omitempty"`
 	Last     time.Time `json:"last,omitzero"` // failure
+	// Away is how long it was out of use, Back how often it came back from that, and Left
+	// when it last went. One that never comes back was not wanted any more.
+	Away sched.Duration `json:"away,omitempty"`
+	Back int            `json:"back,omitempty"`
+	Left time.Time      `json:"left,omitzero"`
 }
 
 // hours returns the hours until a time.
@@ -35,9 +41,13 @@ func (m *memory) countHours(name string, up bool, at time.Time) {
 		return
 	}
 	n.Hours = n.hours(at)
-	n.Since = time.Time{}
 	if up {
-		n.Since = at
+		if !n.Left.IsZero() {
+			n.Back, n.Away = n.Back+1, n.Away+sched.Duration(max(0, at.Sub(n.Left)))
+		}
+		n.Since, n.Left = at, time.Time{}
+	} else {
+		n.Since, n.Left = time.Time{}, at
 	}
 	m.setHours(name, n)
 }
@@ -72,10 +82,25 @@ func (m *memory) setHours(name string, n nodeHours) {
 		if o := m.NodeHours[old]; o.Since.IsZero() && old != "" {
 			gone.Hours += o.Hours
 			gone.Failures += o.Failures
+			gone.Away += o.Away
+			gone.Back += o.Back
 			delete(m.NodeHours, old)
 		}
 	}
 	m.NodeHours[""] = gone
+}
+
+// frozen returns the world at a time as a copy, with what is known about outages. They are
+// summed as whole nanoseconds, so that the order of nodes does not matter.
+func (m *memory) frozen(now time.Time) *sched.Snapshot {
+	back, away, inUse := 0, time.Duration(0), time.Duration(0)
+	for _, n := range m.NodeHours {
+		back += n.Back
+		away += n.Away.D()
+		inUse += time.Duration(n.hours(now) * float64(time.Hour))
+	}
+	m.state.Expect(diagnose.Outages(back, away, inUse))
+	return m.state.Frozen(now)
 }
 
 // clusterRate returns how often nodes of this cluster fail.

@@ -5,6 +5,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -57,5 +58,28 @@ func TestNodeHoursAreBounded(t *testing.T) {
 	r := m.clusterRate(at.Add(24 * time.Hour))
 	if len(m.NodeHours) > maxNodeHours+1 || r.Hours != 2*maxNodeHours || r.Failures != 2*maxNodeHours {
 		t.Errorf("%d nodes remembered, %+v; want at most %d, and an hour and a failure of each", len(m.NodeHours), r, maxNodeHours)
+	}
+}
+
+// TestOutagesAreLearned: from nodes that came back. One that does not was not wanted any
+// more.
+func TestOutagesAreLearned(t *testing.T) {
+	d := open(t)
+	at := d.clock.Now()
+	m := d.mem
+	m.countHours("steady", true, at)
+	for i, name := range []string{"back", "back", "gone"} {
+		at := at.Add(time.Duration(i) * 10 * time.Hour)
+		m.countHours(name, true, at)
+		m.countHours(name, false, at.Add(4*time.Hour))
+		if name == "back" {
+			m.countHours(name, true, at.Add(6*time.Hour))
+		}
+	}
+	now := at.Add(100 * time.Hour)
+	want := diagnose.Outages(2, 4*time.Hour, (100+100+96+4)*time.Hour) // and the node of the desk
+	got := m.frozen(now).Outages
+	if got.Repair != want.Repair || math.Abs(got.PerHour/want.PerHour-1) > 1e-9 {
+		t.Errorf("%+v; want %+v", got, want)
 	}
 }

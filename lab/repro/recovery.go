@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/layer/spare"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/spare"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
@@ -97,6 +97,7 @@ type Recovery struct {
 	Spares      []RecoveryRow // all parts, with repairs of SpareRepair and 0, 1, ... spares
 	Shrinks     RecoveryRow   // all parts but spares, for a job that goes on without a node
 	Across      []RecoveryRow // what works across nodes so far: by Acrosses, without and with spares each
+	Beside      []RecoveryRow // a gang on most nodes, small jobs on the others: by policy of besides
 	Mix         []RecoveryRow // without any part, and each with those before it
 }
 
@@ -156,6 +157,9 @@ func RunRecovery(c RecoveryConfig) (*Recovery, error) {
 	if err := c.spares(out, all); err != nil {
 		return nil, err
 	}
+	if err := c.beside(out, all); err != nil {
+		return nil, err
+	}
 	for _, row := range mix {
 		if err := c.runMix(&row); err != nil {
 			return nil, err
@@ -174,6 +178,41 @@ func (c RecoveryConfig) spares(out *Recovery, h sim.HardwareConfig) error {
 			return err
 		}
 		out.Spares = append(out.Spares, row)
+	}
+	return nil
+}
+
+// besides are the policies that schedule a gang beside small jobs.
+var besides = []string{"fifo:backfill", "fifo:backfill@spare"}
+
+// besidePart is the part of the nodes that the gang leaves to the others.
+const besidePart = 0.02
+
+// beside runs a gang on most of the nodes, with more small jobs than the others can take.
+func (c RecoveryConfig) beside(out *Recovery, h sim.HardwareConfig) error {
+	h.Repair = sched.Duration(SpareRepair)
+	left := max(2, int(besidePart*float64(c.Nodes)))
+	training := c.training()
+	for _, policy := range besides {
+		row := RecoveryRow{Name: policy, Config: h}
+		for _, seed := range c.Seeds {
+			rnd := rand.New(rand.NewPCG(seed, 0x626573696465))
+			work := []sim.Work{{Spec: sched.Spec{ID: "gang", GPUs: nodeGPUs * (c.Nodes - left), Submitted: trace.Epoch}, RunTime: sched.Duration(training)}}
+			for hours, n := 0.0, 0; hours < 2*training.Hours()*float64(left); n++ {
+				runs := mixHours(rnd)
+				hours += runs
+				work = append(work, sim.Work{
+					Spec:    sched.Spec{ID: sched.JobID(fmt.Sprintf("small-%d", n)), GPUs: nodeGPUs, Submitted: trace.Epoch},
+					RunTime: sched.Duration(runs * float64(time.Hour)),
+				})
+			}
+			res, err := c.run(&row, policy, &sim.Workload{Name: "beside", Start: trace.Epoch, Work: work}, seed)
+			if err != nil {
+				return fmt.Errorf("beside: %s: %w", policy, err)
+			}
+			row.Results = append(row.Results, res)
+		}
+		out.Beside = append(out.Beside, row)
 	}
 	return nil
 }
@@ -279,8 +318,11 @@ var mixSizes = []struct {
 // mixLoad is the part of the GPU time that the jobs of the mix need.
 const mixLoad = 0.8
 
-// mix is a workload of jobs of all sizes. Run times are log-normal with a median of 8
-// hours, from half an hour to ten days.
+// mixHours draws a run time: log-normal with a median of 8 hours, from half an hour to ten
+// days.
+func mixHours(rnd *rand.Rand) float64 { return min(240, max(0.5, 8*math.Exp(1.2*rnd.NormFloat64()))) }
+
+// mix is a workload of jobs of all sizes.
 func (c RecoveryConfig) mix(seed uint64) *sim.Workload {
 	rnd := rand.New(rand.NewPCG(seed, 0x6d6978))
 	work := make([]sim.Work, c.Jobs)
@@ -295,7 +337,7 @@ func (c RecoveryConfig) mix(seed uint64) *sim.Workload {
 			u -= s.share
 		}
 		size = min(size, c.Nodes*nodeGPUs/2)
-		hours := min(240, max(0.5, 8*math.Exp(1.2*rnd.NormFloat64())))
+		hours := mixHours(rnd)
 		need += hours * float64(size)
 		work[i] = sim.Work{
 			Spec:    sched.Spec{ID: sched.JobID(fmt.Sprintf("j%d", i)), GPUs: size},

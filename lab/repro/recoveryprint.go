@@ -51,6 +51,7 @@ on healthy nodes. A figure is the mean of %d seeds, ± the distance of the seed 
 	r.printTimes(w)
 	r.printRates(w)
 	r.printSpares(w)
+	r.printBeside(w)
 	r.printMix(w)
 	fmt.Fprint(w, recoverySources)
 	r.printAcross(w)
@@ -167,7 +168,7 @@ func (r *Recovery) printSpares(w io.Writer) {
 ## Where a spare pays
 
 A spare costs its GPUs all the time. It gains the time that a gang stands still for want of a node.
-Package `+"`sched/spare`"+` prices it, by Erlang's formula: with the rate above, a job that needs all
+Package `+"`policy/layer/spare`"+` prices it, by Erlang's formula: with the rate above, a job that needs all
 nodes, and no other free node, this many spares gain the most:
 
 | GPUs of the job | repair 1 h | 6 h | 24 h | 72 h |
@@ -206,6 +207,45 @@ but spares and repairs of an hour, has an ETTR of %s and trains at %s of its
 full speed (%d days). If a gang waits for 10 s before it shrinks, the price is %d spares; if for
 10 min, %d (repairs of %g h).
 `, scatter(r.Shrinks.of(ettr)), scatter(shrinks), c.Days/shrinkPart, brief.Pays(), long.Pays(), SpareRepair.Hours())
+}
+
+func (r *Recovery) printBeside(w io.Writer) {
+	c := r.Config
+	days := float64(c.Days)
+	fmt.Fprintf(w, `
+## A gang beside others
+
+The layer `+"`@spare`"+` keeps as many nodes free as pay, by what it learns about outages during the run. A
+gang that trains for %g days has all nodes but %g %%, and more jobs of 8 GPUs wait than the others can
+take. All parts but spares, repairs of %g h on average. The last two columns are GPU time by that of all
+nodes until the gang ends: what small jobs held, and that and the gang's training together.
+
+| policy | ETTR of the gang | waiting for a node | small jobs | all |
+|---|---|---|---|---|
+`, days, 100*besidePart, SpareRepair.Hours())
+	for _, row := range r.Beside {
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", row.Name, scatter(row.of(bySize(nodeGPUs+1, math.MaxInt))),
+			scatter(row.of(gangWaits)), scatter(row.of(smallShare)), scatter(row.of(func(res *sim.Result) float64 {
+				return smallShare(res) + days*24*3600*float64(res.Jobs[0].GPUs)/untilGangEnds(res)
+			})))
+	}
+}
+
+// untilGangEnds is the GPU time of all nodes until the first job, the gang, ends.
+func untilGangEnds(res *sim.Result) float64 { return res.Jobs[0].End * float64(res.Cluster.GPUs) }
+
+// gangWaits is the part of its time that the gang waits for GPUs.
+func gangWaits(res *sim.Result) float64 { return res.Jobs[0].Queued / res.Jobs[0].End }
+
+// smallShare is the GPU time that the other jobs held until the gang ended.
+func smallShare(res *sim.Result) float64 {
+	held, end := 0.0, res.Jobs[0].End
+	for _, j := range res.Jobs[1:] {
+		for _, run := range j.Runs {
+			held += float64(run.GPUs) * max(0, min(run.End, end)-run.Start)
+		}
+	}
+	return held / untilGangEnds(res)
 }
 
 // ofAll is the training that is kept by the GPU time of all nodes.

@@ -1,15 +1,6 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spare prices nodes that are kept free to replace nodes that fail: by how often
-// nodes fail, how long a gang stands still without a spare, and what an idle node costs.
-//
-// Nodes that are being repaired are the customers of an Erlang loss system. With n
-// spares a gang stands still while n+1 nodes are away, and then none of its nodes fails.
-// The part of the time that it does is Erlang's B formula for n+1 servers. If the gang
-// waits for a bounded time only, its nodes fail all the time: the number of those away
-// has the Poisson distribution, and a failure costs the wait if no spare is left. Both
-// hold for every distribution of repair times.
 package spare
 
 import (
@@ -17,7 +8,14 @@ import (
 	"time"
 )
 
-// Case is what a price depends on.
+// Case is what the price of spares depends on.
+//
+// Nodes that are being repaired are the customers of an Erlang loss system. With n
+// spares a gang stands still while n+1 nodes are away, and then none of its nodes fails.
+// The part of the time that it does is Erlang's B formula for n+1 servers. If the gang
+// waits for a bounded time only, its nodes fail all the time: the number of those away
+// has the Poisson distribution, and a failure costs the wait if no spare is left. Both
+// hold for every distribution of repair times.
 type Case struct {
 	Nodes  int           // in use
 	Rate   float64       // failures in an hour that take a node out of use, for each node

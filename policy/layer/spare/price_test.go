@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/sched/spare"
+	"github.com/fairway-gpu/fairway/policy/layer/spare"
 )
 
 // gang is one job on all nodes of 8 GPUs.
