@@ -83,7 +83,8 @@ class Elastic(unittest.TestCase):
         """A gang that grows, shrinks and loses its first rank, without a restart:
         those that stay keep their process, and no step is lost."""
         undisturbed = never_disturbed()
-        gang = Supervisor([JOB, "elastic", str(self.folder), "0.004"], 1, dict(self.env, FAIRWAY_ATTEMPT=1))
+        # So slow that it is not at its end before another process has imported PyTorch.
+        gang = Supervisor([JOB, "elastic", str(self.folder), "0.02"], 1, dict(self.env, FAIRWAY_ATTEMPT=1))
         self.addCleanup(gang.close)
         wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) > 0)
         gang.resize(2)
