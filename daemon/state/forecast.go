@@ -113,7 +113,7 @@ func (b *Store) Foresee() {
 	}
 }
 
-// settle enters the jobs into the ledger that have started since.
+// settle enters the jobs into the ledger that have started since, in that order.
 func (b *Store) settle(spec string) {
 	f := &b.foresight
 	started := map[sched.JobID]time.Time{}
@@ -132,9 +132,12 @@ func (b *Store) settle(spec string) {
 	if f.policy != spec {
 		f.policy, f.ledger, f.asked = spec, forecast.Ledger{}, map[sched.JobID]forecast.Asked{}
 	}
-	for id, at := range started {
-		if a, ok := f.asked[id]; ok && !at.IsZero() {
-			f.ledger.Add(a, at)
+	order := slices.SortedFunc(maps.Keys(started), func(a, c sched.JobID) int {
+		return cmp.Or(started[a].Compare(started[c]), cmp.Compare(a, c))
+	})
+	for _, id := range order {
+		if a, ok := f.asked[id]; ok && !started[id].IsZero() {
+			f.ledger.Add(a, started[id])
 		}
 		delete(f.asked, id)
 	}
