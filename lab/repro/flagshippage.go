@@ -114,8 +114,8 @@ None of these is better on average. A lower rank favours long jobs more, which s
 makespan and lengthens the average: one target costs the other. For the largest rho with wrong
 lengths, a rule was tried that takes a job to have no more work left than it has had, and so
 needs no lengths: it hardly lowered the largest rho, and lengthened the average. What is left of
-the makespan is mostly one long job that runs alone at the end: to give it more before that
-shortens the makespan and lengthens the average by about as much.
+the makespan is mostly one long job that runs alone at the end. To give such a job more before that
+was tried on other workloads: it lengthened the average by about as much as it shortened the makespan.
 `
 
 const flagshipElsewhere = `

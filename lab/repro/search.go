@@ -220,7 +220,7 @@ const searchIntro = `# Hyper-parameter searches
 %d trials of ResNet-18 on CIFAR-10 by TPE, 4 at a time, on 2 nodes of 8 GPUs; mean and standard
 deviation over %d seeds. The paper used A100s and reports 25 min for each trial and 10 h in total
 under Pollux, 34 min and 14 h with 4 static GPUs, at equal quality. We know of no code for it, so
-that there is no reference run. Policies and tuners have their defaults; none was tuned on these searches.
+that there is no reference run. Policies and tuners have their defaults.
 
     fairway repro search
 
