@@ -104,7 +104,7 @@ func (r Reason) Text(c *Cluster) string { return r.TextFor(c, "with the label it
 func (r Reason) TextFor(c *Cluster, selected string) string {
 	if n := r.Spare; n > 0 {
 		r.Spare = 0
-		return fmt.Sprintf("%s; %s more are kept free to replace nodes that fail", r.TextFor(c, selected), gpus(n))
+		return fmt.Sprintf("%s; nodes with %s are kept free to replace others that fail", r.TextFor(c, selected), gpus(n))
 	}
 	var until string
 	if !r.Until.IsZero() {

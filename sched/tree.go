@@ -369,8 +369,10 @@ func fill(rest int, claims []claim, most func(i int) int) bool {
 
 // Caps returns limits of the tenants' own jobs under which no tenant above them gets beyond
 // its limit, for those who cannot count GPUs of a whole family while they search. Firm is
-// as in Entitle.
-func (s *Snapshot) Caps(want, firm []int) []int {
+// as in Entitle. Of each family, the first of the jobs that fits below its limits fits below
+// the cap of its tenant too: else all of them might wait for ever, each tenant with a part
+// of the limit that is too small for its jobs. Jobs run, or could; the oldest comes first.
+func (s *Snapshot) Caps(want, firm []int, jobs []*Job) []int {
 	caps := make([]int, len(s.Tenants))
 	var e Entitled
 	if s.tree != nil {
@@ -382,5 +384,59 @@ func (s *Snapshot) Caps(want, firm []int) []int {
 			caps[t] = min(caps[t], e.Own[t])
 		}
 	}
+	served := map[int]bool{} // by the tenant at the top of a family
+	for _, j := range jobs {
+		if t, ok := s.Tenant(j); ok && s.tree != nil && s.Limit(t) < NoLimit && !served[s.top(t)] {
+			served[s.top(t)] = s.makeRoom(caps, firm, t, max(j.StartSize(), j.Placement.GPUs()))
+		}
+	}
 	return caps
+}
+
+// makeRoom raises the cap of a tenant so that n GPUs fit below it, at the cost of its
+// relatives. It is false, and nothing changes, if their limits or what is firm forbid it.
+func (s *Snapshot) makeRoom(caps, firm []int, t, n int) bool {
+	if firm[t]+n <= caps[t] {
+		return true
+	}
+	next := slices.Clone(caps)
+	next[t] = firm[t] + n
+	for top := t; top >= 0; top = s.Parent(top) {
+		over := -s.Tenants[top].Limit()
+		if over == -NoLimit {
+			continue
+		}
+		for u := range next {
+			if s.under(u, top) {
+				over += next[u]
+			}
+		}
+		for u := range next {
+			if cut := min(over, next[u]-firm[u]); u != t && cut > 0 && s.under(u, top) {
+				next[u] -= cut
+				over -= cut
+			}
+		}
+		if over > 0 {
+			return false
+		}
+	}
+	copy(caps, next)
+	return true
+}
+
+// under reports whether a tenant is another one, or below it.
+func (s *Snapshot) under(t, top int) bool {
+	for t >= 0 && t != top {
+		t = s.Parent(t)
+	}
+	return t == top
+}
+
+// top returns the tenant at the top of a tenant's family.
+func (s *Snapshot) top(t int) int {
+	for s.Parent(t) >= 0 {
+		t = s.Parent(t)
+	}
+	return t
 }

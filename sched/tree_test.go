@@ -248,7 +248,7 @@ func TestCaps(t *testing.T) {
 		for i := range want {
 			want[i] += firm[i]
 		}
-		caps := s.Caps(want, firm)
+		caps := s.Caps(want, firm, nil)
 		hold, fixed := make([]int, n), make([]int, n)
 		for i := n - 1; i >= 0; i-- {
 			hold[i] += max(firm[i], min(want[i], caps[i]))
@@ -262,4 +262,28 @@ func TestCaps(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCapsLeaveRoomForTheFirst: a family of two has a limit of 4, which would be divided
+// equally, and each has a job of 4.
+func TestCapsLeaveRoomForTheFirst(t *testing.T) {
+	s := declared(t, 8, Tenant{ID: "a", Max: 4}, Tenant{ID: "b", Parent: "a"}, Tenant{ID: "c", Parent: "a"})
+	job := func(tenant TenantID) *Job {
+		st := s.State()
+		if err := st.Apply(Event{Kind: JobSubmitted, At: s.Now, Spec: &Spec{ID: JobID("of-" + tenant), Tenant: tenant, GPUs: 4, Submitted: s.Now}}); err != nil {
+			t.Fatal(err)
+		}
+		j, _ := st.Job(JobID("of-" + tenant))
+		return j
+	}
+	want, none := []int{0, 4, 4}, []int{0, 0, 0}
+	if got := s.Caps(want, none, nil); !slices.Equal(got, []int{0, 2, 2}) {
+		t.Errorf("without jobs the caps are %d; want equal parts", got)
+	}
+	if got := s.Caps(want, none, []*Job{job("c"), job("b")}); !slices.Equal(got, []int{0, 0, 4}) {
+		t.Errorf("the caps are %d; want all for the first job", got)
+	}
+	if got := s.Caps(want, []int{0, 2, 0}, []*Job{job("c"), job("b")}); got[2] >= 4 || got[1] < 2 {
+		t.Errorf("the caps are %d; want what is firm to stay", got)
+	}
 }

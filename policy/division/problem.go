@@ -44,6 +44,7 @@ func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known
 		Rules: r, objective: o, s: s, free: free, memory: m, none: o.Idle(),
 		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{}, open: map[demand][]int{},
 	}
+	p.withheld = place.Withheld(s)
 	p.limit()
 	fixed, running := p.sort()
 	for i := range fixed {
@@ -122,10 +123,11 @@ func (p *problem) limit() {
 // caps returns the limits of the tenants' own jobs.
 func (p *problem) caps() []int {
 	want, firm := make([]int, len(p.s.Tenants)), make([]int, len(p.s.Tenants))
+	var able []*sched.Job
 	if p.s.Nested() {
 		for i, j := range p.s.Jobs {
 			t, ok := p.s.Tenant(j)
-			if !ok {
+			if !ok || j.Phase == sched.Pending && !p.able(i) {
 				continue
 			}
 			job := Job{Job: j, Index: i}
@@ -133,11 +135,22 @@ func (p *problem) caps() []int {
 			if at == nil && p.Leave != nil && p.Leave[i] {
 				at = j.Placement
 			}
+			if at == nil {
+				able = append(able, j)
+			}
 			firm[t] += at.GPUs()
 			want[t] += max(j.GPUs, j.MaxGPUs, at.GPUs())
 		}
 	}
-	return p.s.Caps(want, firm)
+	slices.SortFunc(able, func(a, b *sched.Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	return p.s.Caps(want, firm, able)
+}
+
+// able reports whether a waiting job could start if it had GPUs.
+func (p *problem) able(i int) bool {
+	j := p.s.Jobs[i]
+	n := j.NextSize(0)
+	return j.Ready(p.s.Now) && (p.withheld == nil || !p.withheld[i]) && n > 0 && p.free.Ever(j, n, sched.CrossRack) >= n
 }
 
 // fixedAt returns where a job has to be; nil: anywhere.
@@ -154,7 +167,6 @@ func (p *problem) fixedAt(j *Job) sched.Placement {
 // sort collects the jobs that may be moved, and returns those that have a fixed place and,
 // by index, those that the division leaves where they run.
 func (p *problem) sort() (fixed []Job, running []int) {
-	p.withheld = place.Withheld(p.s)
 	if p.jobs = p.memory.jobs; p.Leave == nil {
 		p.jobs = slices.Grow(p.jobs, len(p.s.Jobs))
 	} else {

@@ -30,6 +30,8 @@ type Build func(spec string) (sched.Policy, error)
 //	    r1, ... in blocks, and to domains of that many nodes at each level of a
 //	    topology, the widest first; "rack" among them stands for the racks. The
 //	    first command of a file.
+//	outages every=D repair=D
+//	    says how often a node goes out of use, and for how long, on average.
 //	tenant id=T [parent=T] [weight=X] [quota=N] [max=N] [borrow]
 //	    declares a tenant.
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
@@ -84,6 +86,11 @@ func (s *scenario) command(a *args) string {
 	switch a.d.Cmd {
 	case "cluster":
 		return s.cluster(a)
+	case "outages":
+		every, _ := a.duration("every")
+		repair, _ := a.duration("repair")
+		s.State.Expect(sched.Outages{PerHour: 1 / every.Hours(), Repair: sched.Duration(repair)})
+		return ""
 	case "tenant":
 		return s.tenant(a)
 	case "submit":

@@ -25,10 +25,11 @@ type network struct {
 	anywhere map[kind]int32
 	groups   map[key]*group
 	all      []*group
-	waits    []int32 // by tenant
-	demand   []int   // by tenant: units of its jobs
-	pinned   []int   // by tenant: GPUs of jobs that are not part of the flow
-	marked   bool    // labels of nodes matter
+	waits    []int32      // by tenant
+	demand   []int        // by tenant: units of its jobs
+	able     []*sched.Job // of tenants: those units
+	pinned   []int        // by tenant: GPUs of jobs that are not part of the flow
+	marked   bool         // labels of nodes matter
 }
 
 // pool is the GPUs of nodes that are equivalent for every job.
@@ -173,6 +174,7 @@ func (n *network) add(i int) {
 	if t, ok := n.s.Tenant(j); ok {
 		k.waits = n.waits[t]
 		n.demand[t] += gpus(j)
+		n.able = append(n.able, j)
 	}
 	g := n.groups[k]
 	if g == nil {

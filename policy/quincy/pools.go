@@ -4,6 +4,7 @@
 package quincy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,7 +128,8 @@ func (n *network) tenants(waiting map[int32]int) {
 	for t := range want {
 		want[t] = n.demand[t] + n.pinned[t]
 	}
-	for t, limit := range n.s.Caps(want, n.pinned) {
+	slices.SortFunc(n.able, func(a, b *sched.Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	for t, limit := range n.s.Caps(want, n.pinned, n.able) {
 		all := n.demand[t]
 		above := min(all, max(0, want[t]-limit))
 		below := min(all-above, max(0, n.s.Quota(t)-n.pinned[t]))

@@ -153,7 +153,7 @@ func TestAGangGoesOnOnTheSpare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := plan.Why[2].Text(w.st.Cluster()); !strings.Contains(text, "8 GPUs more are kept free to replace nodes that fail") {
+		if text := plan.Why[2].Text(w.st.Cluster()); !strings.Contains(text, "nodes with 8 GPUs are kept free to replace others that fail") {
 			t.Errorf("%s: the job that waits is told %q", spec, text)
 		}
 		w.fail()
