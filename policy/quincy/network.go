@@ -27,7 +27,7 @@ type network struct {
 	all      []*group
 	waits    []int32      // by tenant
 	demand   []int        // by tenant: units of its jobs
-	able     []*sched.Job // of tenants: those units
+	able     []*sched.Job // those of tenants, if some have parents
 	pinned   []int        // by tenant: GPUs of jobs that are not part of the flow
 	marked   bool         // labels of nodes matter
 }
@@ -174,7 +174,9 @@ func (n *network) add(i int) {
 	if t, ok := n.s.Tenant(j); ok {
 		k.waits = n.waits[t]
 		n.demand[t] += gpus(j)
-		n.able = append(n.able, j)
+		if n.s.Nested() {
+			n.able = append(n.able, j)
+		}
 	}
 	g := n.groups[k]
 	if g == nil {
