@@ -20,7 +20,7 @@ func Ask(p Policy, s *Snapshot) Plan {
 	if b == nil {
 		return Tie(s, p.Schedule(s))
 	}
-	return Tie(s, b.back(p.Schedule(b.confine())))
+	return Tie(s, b.tell(p.Schedule(b.confine())))
 }
 
 // bound is one of the bounds: a tenant, with all below it, and a type.
@@ -33,8 +33,7 @@ type bound struct {
 type bounds struct {
 	s    *Snapshot
 	left map[bound]int // thousandths of GPUs
-	seen []int         // by job that the policy sees: its index in the snapshot
-	why  []Reason      // by job: why it is hidden from the policy
+	why  []Reason      // by job: why it must not start
 }
 
 // newBounds returns the bounds with nothing held; nil: there are none.
@@ -106,15 +105,13 @@ func (b *bounds) confine() *Snapshot {
 	})
 	b.why = make([]Reason, len(jobs))
 	for _, i := range waiting {
-		jobs[i], b.why[i] = b.start(jobs[i])
-	}
-	seen := jobs[:0:0]
-	for i, j := range jobs {
-		if b.why[i].Code == Ok {
-			seen, b.seen = append(seen, j), append(b.seen, i)
+		if jobs[i], b.why[i] = b.start(jobs[i]); b.why[i].Code != Ok {
+			paused := *jobs[i]
+			paused.Paused = true
+			jobs[i] = &paused
 		}
 	}
-	return b.s.With(seen)
+	return b.s.With(jobs)
 }
 
 // hold counts a running job at the size it may come to: one that is screened will have all
@@ -205,32 +202,18 @@ func (b *bounds) start(j *Job) (*Job, Reason) {
 	return &c, Reason{}
 }
 
-// back returns a plan for the jobs that the policy has seen as one for all.
-func (b *bounds) back(p Plan) Plan {
-	if len(p.Want) != len(b.seen) || len(p.Why) != len(b.seen) || len(b.seen) == len(b.s.Jobs) {
-		return p
+// tell says why jobs wait for which there is no room: the policy has seen them as paused.
+func (b *bounds) tell(p Plan) Plan {
+	if len(p.Want) != len(b.why) || len(p.Why) != len(b.why) {
+		return p // the policy has a bug, which Decide reports
 	}
-	out := p
-	out.Want, out.Why = make([]Placement, len(b.s.Jobs)), slices.Clone(b.why)
-	if p.Notes != nil {
-		out.Notes = make([]Note, len(b.s.Jobs))
-		for i, j := range b.s.Jobs {
-			out.Notes[i] = j.Note
+	p.Why = slices.Clone(p.Why) // it may be the policy's own
+	for i, why := range b.why {
+		if why.Code != Ok {
+			p.Why[i] = why
 		}
 	}
-	if p.Screening != nil {
-		out.Screening = make([]bool, len(b.s.Jobs))
-	}
-	for k, i := range b.seen {
-		out.Want[i], out.Why[i] = p.Want[k], p.Why[k]
-		if p.Notes != nil {
-			out.Notes[i] = p.Notes[k]
-		}
-		if p.Screening != nil {
-			out.Screening[i] = p.Screening[k]
-		}
-	}
-	return out
+	return p
 }
 
 // checkTypes reports tenants that start jobs on a type of which they then hold too much.

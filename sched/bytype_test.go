@@ -56,13 +56,15 @@ func TestBoundsByType(t *testing.T) {
 	}
 }
 
-// asked is a policy that notes what it sees.
+// asked is a policy that notes which jobs may run, and how.
 type asked struct{ saw []string }
 
 func (a *asked) Schedule(s *Snapshot) Plan {
 	p := NewPlan(s)
 	for i, j := range s.Jobs {
-		a.saw = append(a.saw, fmt.Sprintf("%s %v %d", j.ID, j.GPUTypes, j.MaxGPUs))
+		if !j.Paused {
+			a.saw = append(a.saw, fmt.Sprintf("%s %v %d", j.ID, j.GPUTypes, j.MaxGPUs))
+		}
 		p.Why[i].Code = Full
 	}
 	return p

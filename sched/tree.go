@@ -369,9 +369,9 @@ func fill(rest int, claims []claim, most func(i int) int) bool {
 
 // Caps returns limits of the tenants' own jobs under which no tenant above them gets beyond
 // its limit, for those who cannot count GPUs of a whole family while they search. Firm is
-// as in Entitle. Of each family, the first of the jobs that fits below its limits fits below
-// the cap of its tenant too: else all of them might wait for ever, each tenant with a part
-// of the limit that is too small for its jobs. Jobs run, or could; the oldest comes first.
+// as in Entitle. Of the jobs below each limit, the first that fits there fits below the cap of
+// its tenant too: else all of them might wait for ever, each tenant with a part of the limit
+// that is too small for its jobs. Jobs run, or could; the oldest comes first.
 func (s *Snapshot) Caps(want, firm []int, jobs []*Job) []int {
 	caps := make([]int, len(s.Tenants))
 	var e Entitled
@@ -384,10 +384,15 @@ func (s *Snapshot) Caps(want, firm []int, jobs []*Job) []int {
 			caps[t] = min(caps[t], e.Own[t])
 		}
 	}
-	served := map[int]bool{} // by the tenant at the top of a family
+	if s.tree == nil {
+		return caps
+	}
+	served := map[int]bool{} // by the highest tenant with a limit
 	for _, j := range jobs {
-		if t, ok := s.Tenant(j); ok && s.tree != nil && s.Limit(t) < NoLimit && !served[s.top(t)] {
-			served[s.top(t)] = s.makeRoom(caps, firm, t, max(j.StartSize(), j.Placement.GPUs()))
+		if t, ok := s.Tenant(j); ok {
+			if top := s.highestLimit(t); top >= 0 && !served[top] {
+				served[top] = s.makeRoom(caps, firm, t, max(j.StartSize(), j.Placement.GPUs()))
+			}
 		}
 	}
 	return caps
@@ -433,10 +438,14 @@ func (s *Snapshot) under(t, top int) bool {
 	return t == top
 }
 
-// top returns the tenant at the top of a tenant's family.
-func (s *Snapshot) top(t int) int {
-	for s.Parent(t) >= 0 {
-		t = s.Parent(t)
+// highestLimit returns the highest tenant with a limit, of a tenant and those above it; -1:
+// none has one.
+func (s *Snapshot) highestLimit(t int) int {
+	top := -1
+	for ; t >= 0; t = s.Parent(t) {
+		if s.Tenants[t].Limit() < NoLimit {
+			top = t
+		}
 	}
-	return t
+	return top
 }

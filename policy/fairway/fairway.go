@@ -143,9 +143,8 @@ func (p *policy) fill(w *world, plan *sched.Plan) {
 	for i, j := range w.s.Jobs {
 		r.take(j, plan.Want[i])
 	}
-	order := w.order()
+	order, withheld := w.order(), place.Withheld(w.s)
 	for _, find := range []func(*sched.Job) sched.Placement{r.same, r.somewhere} {
-		withheld := place.Withheld(w.s)
 		for _, i := range order {
 			j := w.s.Jobs[i]
 			if len(plan.Want[i]) > 0 || !j.Ready(w.s.Now) || withheld != nil && withheld[i] {
