@@ -20,8 +20,9 @@ func (m *market) improve() {
 		size += len(menu)
 	}
 	changed := make([]int, len(m.menus)) // the last pass in which a job's option changed
+	var found []exchange
 	for pass := 1; pass*2*size <= searchWork+2*size; pass++ {
-		found := m.exchanges()
+		found = m.exchanges(found[:0])
 		slices.SortStableFunc(found, func(a, b exchange) int { return cmp.Compare(a.up.loss, b.up.loss) })
 		done := false
 		for _, x := range found {
@@ -44,9 +45,8 @@ func (m *market) improve() {
 	}
 }
 
-// exchanges returns the best exchange of every job that gains by one.
-func (m *market) exchanges() []exchange {
-	var out []exchange
+// exchanges appends the best exchange of every job that gains by one.
+func (m *market) exchanges(out []exchange) []exchange {
 	gives := m.gives()
 	for k, menu := range m.menus {
 		now := m.choice[k]

@@ -111,7 +111,7 @@ func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 		unit := j.unit(s.Cluster.Types[t])
 		add := func(gpus int) {
 			o := option{gpuType: t, gpus: gpus}
-			if j.Fits(gpus) && gpus%unit == 0 && p.possible(j, o, s.Cluster.Types[t]) {
+			if j.Fits(gpus) && gpus%unit == 0 && p.free.EverOn(t, j.Job, gpus, sched.CrossRack) >= gpus {
 				o.value = p.goodput(j, o, s.Cluster.Types, shapes)
 				if o.value > 0 {
 					out = append(out, o)
@@ -167,13 +167,6 @@ func smallest(j *sched.Job) int {
 		}
 	}
 	return j.GPUs
-}
-
-// possible reports whether a type could ever host an option.
-func (p *policy) possible(j *job, o option, t sched.GPUType) bool {
-	only := *j.Job
-	only.GPUTypes = []sched.GPUType{t}
-	return p.free.Ever(&only, o.gpus, sched.CrossRack) >= o.gpus
 }
 
 // The largest entry and the resolution of the program's matrix, as in the authors'
