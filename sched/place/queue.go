@@ -128,9 +128,9 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 			milli = j.Placement.Milli()
 		}
 		within := r.quota.FitsMilli(j, milli)
-		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || !within || !r.reserve(i) {
+		if full || !r.mayStart(j) || !within || !r.reserve(i) {
 			rest = append(rest, i)
-			full = full || (r.Strict && j.Ready(r.s.Now) && within)
+			full = full || (r.Strict && r.mayStart(j) && within)
 			continue
 		}
 		r.quota.AddMilli(j, milli)
@@ -139,6 +139,12 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	// Only what runs holds quota from here on; the others ask again.
 	r.quota.Clear()
 	return chosen, rest
+}
+
+// mayStart reports whether a job may run now if it gets GPUs. One that may not must claim
+// neither GPUs nor quota: nobody behind it waits for its sake.
+func (r *run) mayStart(j *sched.Job) bool {
+	return j.Phase == sched.Running || (j.Ready(r.s.Now) && r.free.Ever(j, j.GPUs, r.Level(j)) >= j.GPUs)
 }
 
 // reserve takes the GPUs of a job, of a type it accepts, from the budget. A running
