@@ -18,7 +18,8 @@ func (r *round) heir(j *job) *job {
 		return nil
 	}
 	for _, other := range j.app.jobs {
-		if other.length()+r.lease > j.app.end && other.waits(r) && other.Priority >= j.Priority && alike(other.Job, j.Job) && r.welcome(other, j.Placement) {
+		if other.length()+r.lease > j.app.end && other.waits(r) && other.Priority >= j.Priority && alike(other.Job, j.Job) && r.welcome(other, j.Placement) &&
+			(!other.Pinned() || r.quota.Left(other.Job) >= j.Placement.GPUs()) {
 			return other
 		}
 	}
