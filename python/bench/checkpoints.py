@@ -4,7 +4,7 @@
 """Measures what saving costs a training: the same steps without saves, with saves
 to memory, with saves to the disk that are written behind, and with some that are waited for.
 
-    python3 bench/checkpoints.py --seconds 40 --every 10
+    python3 bench/checkpoints.py --seconds 40 --every 10 [--sharded]
 
 "blocked" is the time that the training waits in a save; steps per second also show
 what the writer takes from it behind its back, on a machine that is otherwise idle."""
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterable
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
@@ -39,14 +39,19 @@ def measure(args: argparse.Namespace, kind: str, folder: str, memory: str) -> di
     device = torch.device(args.device)
     side = int((args.megabytes * 1e6 / 2 / 4 / args.layers) ** 0.5)  # weights and momentum
     model = torch.nn.Sequential(*(torch.nn.Linear(side, side) for _ in range(args.layers)))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
     data = TensorDataset(torch.randn(1024, side))
     agent = Agent(Environment(checkpoint_dir=folder, memory_dir=memory))
     if kind == "waited for":
-        agent.save_behind = lambda make, number=0: agent.save(make())  # type: ignore[method-assign]
+        agent.write_behind = lambda copy: agent._write(copy(), None)  # type: ignore[method-assign]
     every = 1e9 if kind in ("none", "in memory") else args.every
     near = args.every if kind == "in memory" else 1e9
-    run = fairway.torch.wrap(model, optimizer, data, epochs=1e9, batch_size=args.batch, checkpoint_every=every, memory_every=near, device=device, agent=agent)
+    options = dict(epochs=1e9, batch_size=args.batch, checkpoint_every=every, memory_every=near, device=device, agent=agent)
+    if args.sharded:
+        from fairway.torch import fsdp
+
+        run: fairway.torch.Run = fsdp.wrap(model.to(device), sgd, data, blocks=list, **options)
+    else:
+        run = fairway.torch.wrap(model, sgd(model.parameters()), data, **options)
     blocked: list[float] = []
 
     def timed(save: Callable[[], None]) -> Callable[[], None]:
@@ -72,6 +77,10 @@ def measure(args: argparse.Namespace, kind: str, folder: str, memory: str) -> di
             "median": statistics.median(blocked or [0.0]), "worst": max(blocked, default=0.0)}  # fmt: skip
 
 
+def sgd(params: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(params, lr=1e-4, momentum=0.9)
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,9 +92,11 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two saves")
     parser.add_argument("--folder", help="for the checkpoints; default: where temporary files are")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sharded", action="store_true", help="with fairway.torch.fsdp, on one rank")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    print(f"{args.megabytes:.0f} MB on {args.device}, a save every {args.every:.0f} s for {args.seconds:.0f} s, torch {torch.__version__}")
+    kind = "parts (fairway.torch.fsdp)" if args.sharded else "replicas"
+    print(f"{args.megabytes:.0f} MB of {kind} on {args.device}, a save every {args.every:.0f} s for {args.seconds:.0f} s, torch {torch.__version__}")
     print(f"{'saves':12}{'steps/s':>9}{'count':>7}{'blocked: median':>17}{'worst':>9}{'share':>9}")
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     for kind in KINDS:

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.distributed.checkpoint import FileSystemWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
@@ -24,17 +27,19 @@ torch.set_num_threads(1)
 fairway.loop._STILL = fairway.loop._WRITING = 1.0  # checkpoints in memory may be frequent
 
 
-def gpt(folder: str, steps: int) -> None:
+def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0) -> None:
     """A tiny GPT. Rank 0 appends each step, its plan and its loss to the file "losses". A
     file "pace" has the seconds that it pauses in each step, by the name of its plan; "":
-    under any other."""
+    under any other. A file "disk" says how the disk is."""
     torch.manual_seed(7 if os.environ.get("RANK", "0") == "0" else 8)  # the model of rank 0 counts
     data = fsdp_gpt.Text(16, 6000)
     model = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4)
     run = fsdp.wrap(
         model, lambda params: torch.optim.AdamW(params, lr=3e-3), data, batch_size=8, epochs=8 * steps / len(data), clip=1.0,
-        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split, checkpoint_every=3600, memory_every=0.1,
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split,
+        checkpoint_every=checkpoint_every, memory_every=0.1,
     )  # fmt: skip
+    _use_disk(folder, run)
     name = os.environ.get("FAIRWAY_PLAN", "")
     log = open(f"{folder}/losses", "a", buffering=1) if run.agent.env.rank == 0 else None
     parts: list[float] = []  # of the batch of a step
@@ -49,13 +54,37 @@ def gpt(folder: str, steps: int) -> None:
         run.step(loss)
 
 
+def _use_disk(folder: str, run: fsdp.Run) -> None:
+    """Makes the disk as slow as its file says ("seconds"), or full for one rank ("full").
+    Appends the steps before and after each of rank 0's writes to the file "writes"."""
+    write = FileSystemWriter.write_data
+
+    def write_data(*arguments: Any) -> Any:
+        began, disk = run.loop.steps, _read(folder, "disk")
+        time.sleep(disk.get("seconds", 0.0))
+        if disk.get("full") == run.agent.env.rank:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = write(*arguments)
+        if run.agent.env.rank == 0:
+            with open(f"{folder}/writes", "a") as file:
+                file.write(json.dumps([began, run.loop.steps]) + "\n")
+        return done
+
+    FileSystemWriter.write_data = write_data
+
+
 def _pause(folder: str, name: str) -> float:
-    """The pause of a step: a file that is being written counts as none."""
+    """The pause of a step."""
+    pace = _read(folder, "pace")
+    return float(pace.get(name, pace.get("", 0.0)))
+
+
+def _read(folder: str, name: str) -> dict[str, float]:
+    """A file that is being written counts as empty."""
     try:
-        pace = json.loads(Path(folder, "pace").read_text())
-        return float(pace.get(name, pace.get("", 0.0)))
+        return json.loads(Path(folder, name).read_text())
     except (OSError, ValueError):
-        return 0.0
+        return {}
 
 
 def noise(steps: int, accumulate: int) -> None:
@@ -85,6 +114,6 @@ def _halves(model: torch.nn.Module, mesh: torch.distributed.DeviceMesh) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "gpt":
-        gpt(sys.argv[2], int(sys.argv[3]))
+        gpt(sys.argv[2], int(sys.argv[3]), *map(float, sys.argv[4:]))
     else:
         noise(int(sys.argv[2]), int(sys.argv[3]))

@@ -154,6 +154,57 @@ class Sharded(unittest.TestCase):
         for step, loss in zip(steps, got):
             self.assertTrue(math.isclose(loss, want[step], rel_tol=1e-5), (step, loss, want[step]))
 
+    def saving(self, number, pace, disk):
+        """Starts an attempt on two ranks that saves to a disk of a kind every 0.3 s."""
+        (self.folder / "pace").write_text(json.dumps({"": pace}))
+        (self.folder / "disk").write_text(json.dumps(disk))
+        return Running([JOB, "gpt", str(self.folder), str(self.STEPS), "0.3"], 2, dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN="fsdp2"))
+
+    def check_losses(self, rel_tol=1e-5):
+        """The losses are those of one process, however often a step was done. Returns the steps."""
+        want, _, _ = losses_alone(self.STEPS)
+        got, steps, _ = losses(self.folder)
+        self.assertEqual(sorted(set(steps)), list(range(self.STEPS)))
+        for step, loss in zip(steps, got):
+            self.assertTrue(math.isclose(loss, want[step], rel_tol=rel_tol), (step, loss, want[step]))
+        return steps
+
+    def test_the_disk_does_not_stop_the_training(self):
+        """A write of 1 s goes on behind steps of 0.1 s. Then a rank is killed while another
+        checkpoint is being written: the one before is used."""
+        running, kept = self.saving(1, 0.1, {"seconds": 1.0}), self.folder / "kept" / "fairway"
+        wait_for(lambda: list(kept.glob("shards-*")), 600)
+        (self.folder / "disk").write_text('{"seconds": 3.0}')
+        wait_for(lambda: list(kept.glob(".unfinished-*")), 600)
+        running.processes[1].kill()
+        codes, outputs = running.wait()
+        self.assertNotIn(0, codes, outputs)
+        began, ended = json.loads((self.folder / "writes").read_text().splitlines()[0])
+        self.assertGreaterEqual(ended - began, 3)
+        self.assertEqual(len(list(kept.glob("shards-*"))), 1)
+        codes, outputs = self.saving(2, 0.0, {}).wait()
+        self.assertEqual(codes, [0, 0], outputs)
+        steps = self.check_losses()
+        (again,) = [b for a, b in zip(steps, steps[1:]) if b <= a]
+        self.assertGreaterEqual(again, 1)  # from the checkpoint, not from the start
+        self.assertLessEqual(again, began + 1)
+        self.assertEqual(list(kept.glob(".unfinished-*")), [])
+        told = [r.get("saved", r["done"]) for r in self.daemon.reports if r.get("checkpoint")]
+        self.assertEqual(told[0], 8.0 * again)  # what was saved, not what was done by then
+
+    def test_a_disk_that_is_full_for_one_rank(self):
+        """All ranks count the save as failed, the daemon is told why, and the next one is good."""
+        running, kept = self.saving(1, 0.1, {"full": 1}), self.folder / "kept" / "fairway"
+        wait_for(lambda: any("save_failed" in r for r in self.daemon.reports), 600)
+        self.assertEqual(list(kept.glob("shards-*")), [])
+        (self.folder / "disk").write_text("{}")
+        codes, outputs = running.wait()
+        self.assertEqual(codes, [0, 0], outputs)
+        self.check_losses()
+        self.assertEqual({r["save_failed"] for r in self.daemon.reports if "save_failed" in r}, {"No space left on device"})
+        self.assertNotIn("save_failed", self.daemon.reports[-1])
+        self.assertTrue(list(kept.glob("shards-*")))
+
     def test_noise_of_shards_is_that_of_the_whole(self):
         """Accumulated, paired, and in the metric of Adam: two ranks, replicas or halves of
         a layer, measure what one measures on the same examples."""

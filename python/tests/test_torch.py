@@ -222,12 +222,12 @@ class Kept(unittest.TestCase):
         self.assertEqual((got["tied"][0].tolist(), got["view"].tolist(), got["list"]), ([1] * 4, [1] * 2, [1, [2]]))
         self.assertEqual(got["tied"][0].data_ptr(), got["tied"][1].data_ptr())
         self.assertEqual(got["model"]._metadata, model.state_dict()._metadata)
-        memory = first._state["tied"][0].data_ptr()
+        memory = first.state["tied"][0].data_ptr()
         del first
         second = copies.take(state)
-        self.assertEqual(second._state["tied"][0].data_ptr(), memory, "the memory is used again")
+        self.assertEqual(second.state["tied"][0].data_ptr(), memory, "the memory is used again")
         third = copies.take(state)
-        self.assertNotEqual(third._state["tied"][0].data_ptr(), memory, "the second is not written yet")
+        self.assertNotEqual(third.state["tied"][0].data_ptr(), memory, "the second is not written yet")
 
     def test_resumes_from_memory_and_saves_that_soon(self):
         run = self.run_of()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import errno
 import logging
 import math
 import sys
@@ -19,7 +20,7 @@ from typing import Any, Callable, Mapping, NoReturn, Optional
 
 from fairway import env as environment
 from fairway import links
-from fairway.behind import Behind
+from fairway.behind import Behind, Write
 from fairway.checkpoint import Content, Store
 from fairway.client import Answer, Client
 from fairway.goodput import Limits, Params
@@ -228,21 +229,31 @@ class Agent:
         training goes on with the checkpoint before."""
         self._behind.withdraw()
         self._behind.settle()
-        return self._write(content, None)
+        return self._write(lambda: self._put(content), None)
 
     def save_behind(self, make: Callable[[], Content], number: int = 0) -> None:
         """Like save, but returns as soon as make has: a thread writes what it
         returned, which must not change any more, and tells the daemon then. If
         the write before is not done, this one waits for it, and the newest
         replaces it. number is the checkpoint's, by default the next."""
+
+        def copy() -> Write:
+            content = make()
+            return lambda: self._put(content, number)
+
+        self.write_behind(copy)
+
+    def write_behind(self, copy: Callable[[], Write]) -> None:
+        """Like save_behind, for a checkpoint that is not in the store: copy returns what
+        writes it, and raises if that fails."""
         self._behind.withdraw()
         try:
-            content = make()
+            write = copy()
         except Exception as err:  # noqa: BLE001
             self.save_failed(f"{type(err).__name__}: {err}")
             return
         done = self._done
-        self._behind.put(lambda: self._write(content, done, number))
+        self._behind.put(lambda: self._write(write, done))
 
     def save_near(self, write: Callable[[], object]) -> None:
         """Lets a thread write a checkpoint to the memory of the node. The daemon is not
@@ -268,17 +279,19 @@ class Agent:
         save_error). Returns whether that is so."""
         return self._behind.settle(timeout)
 
-    def _write(self, content: Content, done: Optional[float], number: int = 0) -> Optional[Path]:
+    def _put(self, content: Content, number: int = 0) -> Path:
         if self.store is None:
-            self.save_failed("there is no folder for checkpoints (FAIRWAY_CHECKPOINT_DIR)")
-            return None
+            raise OSError(errno.ENOENT, "there is no folder for checkpoints (FAIRWAY_CHECKPOINT_DIR)")
+        return self.store.save(content, number)
+
+    def _write(self, write: Write, done: Optional[float]) -> Any:
         try:
-            path = self.store.save(content, number)
+            result = write()
         except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
             self.save_failed(getattr(err, "strerror", None) or f"{type(err).__name__}: {err}")
             return None
         self.saved(done)
-        return path
+        return result
 
     def saved(self, done: Optional[float] = None) -> None:
         """Tells the daemon that all work done so far is saved, or that much of it."""

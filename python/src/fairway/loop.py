@@ -293,7 +293,7 @@ class Loop:
         often = min(self._options.agree_every, self.agent.env.notice / 10)
         self._pause = max(1, min(int(often / max(pace, 1e-9)), 2 * self._pause))
         self._take(Config(int(local), int(accum)))
-        if (stop or save) and not self.finished:
+        if (stop or save and not saving) and not self.finished:
             self._save_and_leave(bool(stop))
         elif near and not saving and not self.finished:
             self._save_near()

@@ -15,6 +15,7 @@ whatever the plans before and after: parts of the model are put together anew.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import io
 import itertools
@@ -98,7 +99,6 @@ class Run(fairway.torch.Run):
         self._tensor, self._blocks, self._shard_options = tensor, blocks or _members_of_lists, dict(shard or {})
         self._shards = Shards()
         self._store: Optional[ShardStore] = None
-        self._beside: Optional[Reducer] = None  # for the thread that writes checkpoints
         super().__init__(model, optimizer, data, **options)
 
     # How the model is laid out over the ranks.
@@ -134,7 +134,9 @@ class Run(fairway.torch.Run):
         self.optimizer = together(made)
         self.scheduler = together(scheduler(made)) if scheduler is not None else None
         if self.agent.store is not None:
-            self._store = ShardStore(self.agent.store.folder, self.agent.env.rank, self.reducer)
+            self._beside: Reducer = self.reducer.beside()  # for the thread that writes checkpoints
+            self._store = ShardStore(self.agent.store.folder, self.agent.env.rank, self._beside)
+            atexit.register(self.agent.settle, self.agent.env.notice)  # before the groups end
         log.info("%d replicas, each on %d ranks", self.plan.data, self.plan.tensor)
 
     def _at_once(self, size: int, accumulate: int) -> int:
@@ -168,49 +170,57 @@ class Run(fairway.torch.Run):
         return {"model": model, "optimizer": optimizer}
 
     def _save(self, near: bool = False) -> None:
+        """Saves what each rank holds: to the memory of its node and of the next one and,
+        unless it is to be near, to the disk. The training stands still while it is copied;
+        threads of all ranks do the rest together."""
         if self._store is None:
             super()._save()
             return
-        course, why = self.state_dict(), ""
-        leads = self.agent.env.rank == 0
-        number = self.agent.store.number(max(self._store.all(), default=0) if not near else 0) if leads else 0
-        if near:
-            self._save_part(*self.reducer.share((course, number)))
-            return
+        if not near:
+            self.agent.settle()  # what one rank has yet to write, another may have begun
+        course, number = self.state_dict(), 0
+        if self.agent.env.rank == 0:
+            number = self.agent.store.number(max(self._store.all(), default=0) if not near else 0)
+        course, number = self.reducer.share((course, number))
+        tensors, why = self._tensors(), ""
         try:
-            self._store.save(self._tensors(), course, number)
-        except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
-            why = getattr(err, "strerror", None) or f"{type(err).__name__}: {err}"
+            content = self._copies.take({"tensors": _locals(tensors), "course": course})
+        except Exception as err:  # noqa: BLE001: the other ranks must not wait for this one
+            why = f"{type(err).__name__}: {err}"
         failed = [str(text) for text in self.reducer.gather(why) if text]
         if failed:
             self.agent.save_failed(failed[0])
+        elif near:
+            self.agent.save_near(lambda: self._write_near(content, number))
         else:
-            self.agent.saved()
+            self.agent.write_behind(lambda: lambda: self._write(tensors, content, number))
 
-    def _save_part(self, course: dict[str, Any], number: int) -> None:
-        """Saves what this rank holds to the memory of its node and of the next one. The
-        training stands still while it is copied; a thread does the rest."""
-        content = self._copies.take({"tensors": _locals(self._tensors()), "course": course})
+    def _write(self, tensors: dict[str, Any], content: checkpoints.Copy, number: int) -> None:
+        if self._near.available:
+            try:
+                self._write_near(content, number)
+            except Exception:  # noqa: BLE001: the disk shall say whether it is more than that
+                log.exception("cannot write a checkpoint to memory")
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)  # of this thread
+        self._store.save(_laid_out(tensors, content.state["tensors"]), content.state["course"], number)
 
-        def write() -> None:
-            file = io.BytesIO()
-            content(file)
-            kept = {self.agent.env.rank: file.getvalue()}
-            if self._beside is not None:
-                kept.update(self._near.swap(file.getvalue(), self._beside))
-            for owner, part in kept.items():
-                self._near.put(self._near.part(owner, self._layout), number, part)
-
-        self.agent.save_near(write)
+    def _write_near(self, content: checkpoints.Copy, number: int) -> None:
+        file = io.BytesIO()
+        content(file)
+        kept = {self.agent.env.rank: file.getvalue()}
+        if self._near.several:
+            kept.update(self._near.swap(file.getvalue(), self._beside))
+        for owner, part in kept.items():
+            self._near.put(self._near.part(owner, self._layout), number, part)
 
     def _settle(self) -> None:
+        self.agent.settle()
         self.reducer.barrier()
 
     def _load(self) -> bool:
         if self._store is None:
             return False
-        if self._near.several:
-            self._beside = self.reducer.beside()
         rank, world = self.agent.env.rank, self.agent.env.world
         disk = self.reducer.gather(self._store.all() if rank == 0 else None)[0]
         parts = [self._near.part(r, self._layout) for r in range(world)]
@@ -253,6 +263,19 @@ def _locals(item: Any) -> Any:
     if isinstance(item, (list, tuple)):
         return type(item)(_locals(value) for value in item)
     return item
+
+
+def _laid_out(item: Any, kept: Any) -> Any:
+    """What _locals returned, or a copy of it, with the layout of the tree it was made from:
+    neither is changed."""
+    if hasattr(item, "to_local"):
+        (name,), layout = item.__tensor_flatten__()
+        return type(item).__tensor_unflatten__({name: kept}, layout, item.size(), item.stride())
+    if isinstance(item, dict):
+        return {key: _laid_out(item[key], value) for key, value in kept.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item)(_laid_out(old, value) for old, value in zip(item, kept))
+    return kept
 
 
 def _fill(item: Any, kept: Any) -> Any:

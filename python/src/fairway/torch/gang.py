@@ -127,7 +127,7 @@ class Reducer:
         """A reducer of the same ranks for another thread of each of them, beside the
         training. All ranks must call it."""
         other = copy.copy(self)
-        other._group = dist.new_group(backend="gloo") if self.world > 1 else None
+        other._group = dist.new_group(backend="gloo")
         return other
 
     def exchange(self, send: list[tuple[int, bytes]], receive: list[tuple[int, int]]) -> list[bytearray]:

@@ -45,7 +45,11 @@ class ShardStore:
         if isinstance(made, Exception):
             raise made
         folder = Path(str(made))
-        dcp.save(tensors, storage_writer=dcp.FileSystemWriter(folder), process_group=self._reducer.group)
+        try:
+            dcp.save(tensors, storage_writer=dcp.FileSystemWriter(folder), process_group=self._reducer.group)
+        except dcp.CheckpointException as err:  # all ranks get it; the cause says more than its list of ranks
+            cause, _ = next(iter(err.failures.values()))
+            raise cause from err
         digests = self._reducer.gather(self._try(lambda: self._own_digests(folder)))
         error = next((d for d in digests if isinstance(d, Exception)), None)
         if error is None and self._rank == 0:

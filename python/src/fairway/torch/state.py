@@ -76,10 +76,10 @@ class Copy:
     itself."""
 
     def __init__(self, state: Any) -> None:
-        self._state = state
+        self.state = state
 
     def __call__(self, file: BinaryIO) -> None:
-        write(file, self._state)
+        write(file, self.state)
 
 
 def _copy(item: Any, old: dict[Any, torch.Tensor], new: dict[Any, torch.Tensor]) -> Any:
