@@ -5,6 +5,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,11 +13,13 @@ import (
 // its range lets ranges end later, one within it lets them end a little sooner, in such
 // proportion that both balance where one of twenty comes later; so too at the early end
 // (quantile tracking; Gibbs and Candes, NeurIPS'21, Angelopoulos, Candes and Tibshirani,
-// NeurIPS'23). Steps are bounded, because the jobs of a busy hour are early or late
-// together: a hundred of them tell little more than ten. The middle stays where it is.
-// Before any outcome is known the ledger changes nothing. The zero value is empty.
+// NeurIPS'23). Jobs that wait at the same time wait for the same ends, and are early or late
+// together: a start counts as the part of its wait that has passed since the one before, so
+// that as much is learned while one job waits as while a hundred do. The middle stays where
+// it is. Before any outcome is known the ledger changes nothing. The zero value is empty.
 type Ledger struct {
-	early, late float64 // width of each half of a range, of the logarithm, over that of the forecast, less one
+	early, late float64   // width of each half of a range, of the logarithm, over that of the forecast, less one
+	last        time.Time // the latest start
 }
 
 // Asked is a forecast, uncorrected, whose job has not started yet.
@@ -29,48 +32,50 @@ const (
 	// outside is the part of starts that should lie beyond each end of a range.
 	outside = 0.05
 	// step is the most by which one outcome changes the width of a half.
-	step = 0.1
+	step = 0.4
 	// most bounds the width of a half, over that of the forecast.
 	most = 3
-	// leastEarly and leastLate bound it from below. Long waits are known last, so what is
-	// known at any time speaks for ends that are too soon: the late half shrinks only a
-	// little. A start before its range is known at once, so the early half needs no bound.
-	leastEarly, leastLate = 0, 0.9
 	// grain is the wait, in seconds, below which differences do not matter.
 	grain = 30
 	// narrowest is the least half width of a range: of the logarithm.
 	narrowest = 0.05
 )
 
-// Add notes when the job of a forecast started.
+// Add notes when the job of a forecast started. Starts come in their order.
 func (l *Ledger) Add(f Asked, start time.Time) {
-	if score, ok := f.score(start); ok {
-		l.late = learn(l.late, score > 1+l.late, leastLate)
-		l.early = learn(l.early, score < -1-l.early, leastEarly)
+	score, ok := f.score(start)
+	if !ok {
+		return
 	}
+	news := 1.0
+	if !l.last.IsZero() {
+		wait := max(time.Second, start.Sub(f.At))
+		news = max(0, min(1, start.Sub(l.last).Seconds()/wait.Seconds()))
+	}
+	l.last = start
+	l.late = learn(l.late, score > 1+l.late, news)
+	l.early = learn(l.early, score < -1-l.early, news)
 }
 
-// learn returns the correction of an end of the range after one more outcome.
-func learn(by float64, missed bool, least float64) float64 {
+// learn returns the correction of an end of the range after one more outcome. A range never
+// ends before its middle.
+func learn(by float64, missed bool, news float64) float64 {
 	if missed {
-		return min(most-1, by+step*(1-outside))
+		return min(most-1, by+news*step*(1-outside))
 	}
-	return max(least-1, by-step*outside)
+	return max(-1, by-news*step*outside)
 }
 
-// Correct returns a forecast with what the ledger has learned. Jobs that are still
-// waiting after their range count as later, for they are the long waits of the recent
-// past.
+// Correct returns a forecast with what the ledger has learned. Jobs that are still waiting
+// after their range are the long waits of the recent past: they count as one that came later.
 func (l *Ledger) Correct(f Asked, open []Asked, now time.Time) Range {
 	low, middle, high, ok := f.logs()
 	if !ok {
 		return f.Range
 	}
 	late := l.late
-	for _, o := range open {
-		if score, ok := o.score(now); ok && score > 1+late {
-			late = learn(late, true, leastLate)
-		}
+	if slices.ContainsFunc(open, func(o Asked) bool { score, ok := o.score(now); return ok && score > 1+l.late }) {
+		late = learn(late, true, 1)
 	}
 	at := func(log float64) time.Time {
 		return f.At.Add(time.Duration(grain * max(0, math.Expm1(log)) * float64(time.Second)))
