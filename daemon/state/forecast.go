@@ -39,11 +39,25 @@ type foresight struct {
 	starts map[sched.JobID]forecast.Range
 	rough  string    // why it was made without the policy; "": with it
 	slow   time.Time // until then the policy is taken to be too slow
-	// asked are the first forecasts of jobs that have not started, and ledger compares
-	// those of jobs that have, under one policy.
+	// played and coarse are what forecasts with and without the policy were worth, under one
+	// policy.
+	played, coarse record
+	policy         string
+}
+
+// record is what forecasts of one kind were worth: asked are the first ones of jobs that have
+// not started, and ledger compares those of jobs that have.
+type record struct {
 	asked  map[sched.JobID]forecast.Asked
 	ledger forecast.Ledger
-	policy string
+}
+
+// record returns that of forecasts made without the policy because of rough; "": with it.
+func (f *foresight) record(rough string) *record {
+	if rough != "" {
+		return &f.coarse
+	}
+	return &f.played
 }
 
 // fresh reports whether the forecast still serves at now, when the journal has come to
@@ -51,7 +65,7 @@ type foresight struct {
 func (f *foresight) fresh(id sched.JobID, seq uint64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.starts[id]; !known && !f.all {
+	if _, known := f.starts[id]; !known && !(f.all && (id == "" || f.rough == "")) {
 		return false
 	}
 	return now.Sub(f.at) < restTimes*f.cost || seq == f.seq && now.Equal(f.at)
@@ -86,7 +100,7 @@ func (b *Store) look(id sched.JobID) {
 	b.settle(c.spec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seq, f.at, f.cost, f.starts, f.rough = seq, now, b.Now().Sub(now), f.correct(starts, c.now.Now), rough
+	f.seq, f.at, f.cost, f.starts, f.rough = seq, now, b.Now().Sub(now), f.record(rough).correct(starts, c.now.Now), rough
 	f.all = rough == "" || id == ""
 	if c.slow && !now.Before(f.slow) {
 		f.slow = now.Add(restTimes * f.cost)
@@ -104,61 +118,72 @@ func (b *Store) Foresee() {
 		}
 	}
 	b.mu.RUnlock()
-	b.foresight.mu.Lock()
-	asked := b.foresight.asked
-	news := slices.ContainsFunc(waiting, func(id sched.JobID) bool { _, ok := asked[id]; return !ok })
-	b.foresight.mu.Unlock()
+	f := &b.foresight
+	f.mu.Lock()
+	news := slices.ContainsFunc(waiting, func(id sched.JobID) bool {
+		_, played := f.played.asked[id]
+		_, coarse := f.coarse.asked[id]
+		return !played && !coarse
+	})
+	f.mu.Unlock()
 	if news {
 		b.look("")
 	}
 }
 
-// settle enters the jobs into the ledger that have started since, in that order.
+// settle enters the jobs into the ledgers that have started since.
 func (b *Store) settle(spec string) {
 	f := &b.foresight
-	started := map[sched.JobID]time.Time{}
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	f.mu.Lock()
-	for id := range f.asked {
-		if x := b.mem.jobs[id]; x == nil || x.Job.Phase != sched.Pending || x.Job.Starts > 0 {
+	defer f.mu.Unlock()
+	if f.policy != spec || f.played.asked == nil {
+		f.policy = spec
+		f.played, f.coarse = record{asked: map[sched.JobID]forecast.Asked{}}, record{asked: map[sched.JobID]forecast.Asked{}}
+	}
+	f.played.settle(b.mem)
+	f.coarse.settle(b.mem)
+}
+
+// settle enters the jobs that have started, in that order.
+func (r *record) settle(m *memory) {
+	started := map[sched.JobID]time.Time{}
+	for id := range r.asked {
+		if x := m.jobs[id]; x == nil || x.Job.Phase != sched.Pending || x.Job.Starts > 0 {
 			started[id] = time.Time{}
 			if x != nil {
 				started[id] = x.Job.FirstStart
 			}
 		}
 	}
-	b.mu.RUnlock()
-	defer f.mu.Unlock()
-	if f.policy != spec {
-		f.policy, f.ledger, f.asked = spec, forecast.Ledger{}, map[sched.JobID]forecast.Asked{}
-	}
 	order := slices.SortedFunc(maps.Keys(started), func(a, c sched.JobID) int {
 		return cmp.Or(started[a].Compare(started[c]), cmp.Compare(a, c))
 	})
 	for _, id := range order {
-		if a, ok := f.asked[id]; ok && !started[id].IsZero() {
-			f.ledger.Add(a, started[id])
+		if a := r.asked[id]; !started[id].Before(a.At) { // else it had run before, and waits again
+			r.ledger.Add(a, started[id])
 		}
-		delete(f.asked, id)
+		delete(r.asked, id)
 	}
 }
 
 // correct notes new forecasts and returns them as the ledger corrects them.
-func (f *foresight) correct(starts map[sched.JobID]forecast.Range, now time.Time) map[sched.JobID]forecast.Range {
+func (r *record) correct(starts map[sched.JobID]forecast.Range, now time.Time) map[sched.JobID]forecast.Range {
 	out := make(map[sched.JobID]forecast.Range, len(starts))
-	for id, r := range starts {
-		a := forecast.Asked{Range: r, At: now}
-		out[id] = f.told(a)
-		if _, known := f.asked[id]; !known {
-			f.asked[id] = a
+	for id, one := range starts {
+		a := forecast.Asked{Range: one, At: now}
+		out[id] = r.told(a)
+		if _, known := r.asked[id]; !known {
+			r.asked[id] = a
 		}
 	}
 	return out
 }
 
 // told returns a forecast as the ledger corrects it.
-func (f *foresight) told(a forecast.Asked) forecast.Range {
-	return f.ledger.Correct(a, slices.Collect(maps.Values(f.asked)), a.At)
+func (r *record) told(a forecast.Asked) forecast.Range {
+	return r.ledger.Correct(a, slices.Collect(maps.Values(r.asked)), a.At)
 }
 
 // expect fills in when a job is expected to start.

@@ -142,9 +142,9 @@ func TestForecastsAreCorrected(t *testing.T) {
 	corrects := func() bool {
 		now := d.clock.Now()
 		asked := forecast.Asked{Range: forecast.Range{Early: now.Add(time.Minute), Middle: now.Add(time.Hour), Late: now.Add(100 * time.Hour)}, At: now}
-		return d.foresight.told(asked).Late.Sub(asked.Late).Abs() > time.Minute
+		return d.foresight.played.told(asked).Late.Sub(asked.Late).Abs() > time.Minute
 	}
-	if n := len(d.foresight.asked); n > 1 || !corrects() {
+	if n := len(d.foresight.played.asked); n > 1 || !corrects() {
 		t.Errorf("%d forecasts are open, later ones are corrected: %t; want at most one, and that they are", n, corrects())
 	}
 	if _, err := d.SetPolicy(t.Context(), admin, "las", false); err != nil {
@@ -212,6 +212,26 @@ func TestSlowPolicy(t *testing.T) {
 	before = c.Now()
 	if r := d.explain(admin, second).Job.Reason; r.Rough == "" || r.Until.IsZero() || c.Now().Sub(before) >= spent {
 		t.Errorf("the next: %+v, after %s; want a rough start, sooner than the %s of the first", r, c.Now().Sub(before), spent)
+	}
+	third := d.submit(admin, estimated("z", 4, time.Hour))
+	d.asNamed()
+	c.add(time.Minute)
+	d.Foresee()
+	if _, ok := d.foresight.coarse.asked[third]; !ok || len(d.foresight.played.asked) > 0 {
+		t.Errorf("%d and %d forecasts with and without the policy are open; want all without, that of a job nobody asked for among them", len(d.foresight.played.asked), len(d.foresight.coarse.asked))
+	}
+}
+
+// TestStartAgain: a job that was stopped and waits again is no outcome of a forecast.
+func TestStartAgain(t *testing.T) {
+	d := open(t, under("fifo"))
+	now := d.clock.Now()
+	id := d.submit(admin, estimated("x", 4, time.Hour))
+	d.asNamed()
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	r := record{asked: map[sched.JobID]forecast.Asked{id: {At: at(1), Range: forecast.Range{Early: at(50), Middle: at(60), Late: at(70)}}}}
+	if r.settle(d.mem); len(r.asked) > 0 || r.ledger != (forecast.Ledger{}) {
+		t.Errorf("%d forecasts are open, and the ledger is %+v; want none, and nothing learned", len(r.asked), r.ledger)
 	}
 }
 

@@ -33,7 +33,9 @@ type futures struct {
 	about   policy.About
 	now     *sched.Snapshot
 	lengths *experience.Lengths
-	slow    bool // the policy takes too long to be played forward
+	// promised is when the policy will have started waiting jobs at the latest.
+	promised map[sched.JobID]time.Time
+	slow     bool // the policy takes too long to be played forward
 }
 
 func (b *Store) futures() (futures, error) {
@@ -48,17 +50,17 @@ func (b *Store) futures() (futures, error) {
 	if err != nil {
 		return futures{}, err
 	}
-	f := futures{spec: b.mem.Policy, about: b.Policies.About(b.mem.Policy), now: b.mem.state.Frozen(now), lengths: b.mem.lengths()}
+	f := futures{spec: b.mem.Policy, about: b.Policies.About(b.mem.Policy), now: b.mem.state.Frozen(now), lengths: b.mem.lengths(), promised: map[sched.JobID]time.Time{}}
 	runs := map[sched.JobID]experience.Run{}
 	for x := range b.mem.queue() {
 		run := x.run(now)
-		runs[x.Job.ID] = run
+		runs[x.Job.ID], f.promised[x.Job.ID] = run, x.reason.Promised
 		if x.Job.Phase == sched.Running {
 			f.lengths.Watch(run)
 		}
 	}
 	f.Config = forecast.Config{
-		Policy: g.Over(p), Most: mostLooks(len(f.now.Jobs)), Restart: b.mem.restart(), Arrive: forecast.Again(b.mem.recent(f.about), now),
+		Policy: g.Over(p), Preempts: f.about.Promises&policy.NeverPreempts == 0, Most: mostLooks(len(f.now.Jobs)), Restart: b.mem.restart(), Arrive: forecast.Again(b.mem.recent(f.about), now),
 		Future: func(r *rand.Rand) forecast.Left {
 			draw := f.lengths.Future(r)
 			return func(j *sched.Job) (time.Duration, bool) {
@@ -81,8 +83,8 @@ func mostLooks(jobs int) int {
 }
 
 // starts forecasts the start of jobs by playing the policy forward; none: of all. Where the
-// jobs are too many for that, or the policy too slow, rough says so, and only the start of
-// one job is estimated; "": of none.
+// jobs are too many for that, or the policy too slow, rough says so, and the start of one job
+// is estimated; "": of all, as far as the time allows.
 func (f *futures) starts(s *sched.Snapshot, one sched.JobID, jobs ...sched.JobID) (out map[sched.JobID]forecast.Range, rough string, err error) {
 	n := len(s.Jobs)
 	if n > forecastJobs {
@@ -100,21 +102,23 @@ func (f *futures) starts(s *sched.Snapshot, one sched.JobID, jobs ...sched.JobID
 	if rough == "" {
 		return out, "", err
 	}
-	if r, ok := f.coarse(s, one); ok {
-		return map[sched.JobID]forecast.Range{one: r}, rough, nil
-	}
-	return nil, rough, nil
+	return f.coarse(s, one), rough, nil
 }
 
-// coarse estimates the start of a job without the policy.
-func (f *futures) coarse(s *sched.Snapshot, id sched.JobID) (forecast.Range, bool) {
-	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == id })
-	if i < 0 {
-		return forecast.Range{}, false
-	}
+// coarse estimates the start of a job, or of all, without the policy.
+func (f *futures) coarse(s *sched.Snapshot, one sched.JobID) map[sched.JobID]forecast.Range {
 	c := f.Config
 	c.Samples = forecast.Fewest
-	return forecast.Coarse(s, c, f.about.Order.Waiting(s, i), s.Jobs[i])
+	out := map[sched.JobID]forecast.Range{}
+	for i, j := range s.Jobs {
+		if j.Phase != sched.Pending || one != "" && j.ID != one {
+			continue
+		}
+		if r, ok := forecast.Coarse(s, c, f.about.Order.Waiting(s, i), j, f.promised[j.ID]); ok {
+			out[j.ID] = r
+		}
+	}
+	return out
 }
 
 // lengths returns how long the jobs ran that have ended.

@@ -106,6 +106,7 @@ func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
 	}
 	begin := p.store.Now()
 	p.Stop = func() bool { return p.store.Now().Sub(begin) > forecastTime }
+	p.promised[previewID] = r.Promised
 	starts, rough, err := p.starts(st.Frozen(p.now.Now), previewID, previewID)
 	p.store.mu.RLock()
 	defer p.store.mu.RUnlock()
@@ -115,7 +116,7 @@ func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
 		return out, err
 	}
 	p.store.foresight.mu.Lock()
-	f = p.store.foresight.told(forecast.Asked{Range: f, At: p.now.Now})
+	f = p.store.foresight.record(rough).told(forecast.Asked{Range: f, At: p.now.Now})
 	p.store.foresight.mu.Unlock()
 	tell(out.Reason, f, rough)
 	return out, err

@@ -77,7 +77,7 @@ func (p *seer) Schedule(s *sched.Snapshot) sched.Plan {
 			}
 		case !starts && !asked && j.Starts == 0 && plan.Why[i].Code != sched.Impossible:
 			p.open[j.ID] = len(p.cases)
-			p.cases = append(p.cases, p.ask(s, i))
+			p.cases = append(p.cases, p.ask(s, i, plan.Why[i].Promised))
 		}
 	}
 	return plan
@@ -146,7 +146,7 @@ func (p *seer) run(j *sched.Job, now time.Time) experience.Run {
 
 // ask forecasts the start of the i-th job: with what a daemon knows, with the policy and
 // without, with the true run times, and with the jobs that will be submitted later.
-func (p *seer) ask(s *sched.Snapshot, i int) foreseen {
+func (p *seer) ask(s *sched.Snapshot, i int, promised time.Time) foreseen {
 	id := s.Jobs[i].ID
 	lengths := p.lengths.Fresh()
 	for _, o := range s.Jobs {
@@ -154,7 +154,7 @@ func (p *seer) ask(s *sched.Snapshot, i int) foreseen {
 			lengths.Watch(p.run(o, s.Now))
 		}
 	}
-	c := forecast.Config{Seed: p.seed, Most: forecast.MostJobs / 4, Restart: p.restart.mean(), Future: func(r *rand.Rand) forecast.Left {
+	c := forecast.Config{Seed: p.seed, Most: forecast.MostJobs / 4, Restart: p.restart.mean(), Preempts: p.about.Promises&policy.NeverPreempts == 0, Future: func(r *rand.Rand) forecast.Left {
 		draw := lengths.Future(r)
 		return func(j *sched.Job) (time.Duration, bool) {
 			left, basis := draw(p.run(j, s.Now))
@@ -170,7 +170,7 @@ func (p *seer) ask(s *sched.Snapshot, i int) foreseen {
 	f.told = p.ledger.Correct(f.Asked, played, s.Now)
 	few := c
 	few.Samples, f.coarse.At = forecast.Fewest, s.Now
-	f.coarse.Range, f.coarse.known = forecast.Coarse(s, few, p.about.Order.Waiting(s, i), s.Jobs[i])
+	f.coarse.Range, f.coarse.known = forecast.Coarse(s, few, p.about.Order.Waiting(s, i), s.Jobs[i], promised)
 	f.coarse.told = p.coarse.Correct(f.coarse.Asked, coarse, s.Now)
 	if p.odds != nil {
 		best := c

@@ -6,23 +6,37 @@ package forecast
 import (
 	"container/heap"
 	"math"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Coarse forecasts one start without asking the policy: the jobs ahead start in their
 // order, then the job, each as soon as enough GPUs are free anywhere, and none is
-// preempted. It takes a few milliseconds for each thousand jobs. ok is false if the job
-// waits for others about which nothing is known.
-func Coarse(s *sched.Snapshot, c Config, ahead []*sched.Job, j *sched.Job) (r Range, ok bool) {
+// preempted. If the policy does preempt, the job may start sooner, at any moment, and does so
+// in some futures. By promised, unless that is zero, the policy will have started it. It takes
+// a few milliseconds for each thousand jobs. ok is false if the job waits for others about
+// which nothing is known.
+func Coarse(s *sched.Snapshot, c Config, ahead []*sched.Job, j *sched.Job, promised time.Time) (r Range, ok bool) {
 	c.fill()
 	waits := make([]float64, c.Samples)
 	for i := range waits {
-		waits[i] = c.poolStart(s, i, ahead, j)
+		wait := c.poolStart(s, i, ahead, j)
+		if !promised.IsZero() {
+			wait = min(wait, max(0, promised.Sub(s.Now).Seconds()))
+		}
+		if c.Preempts {
+			wait = min(wait, sooner*wait*c.rand(-1-i).ExpFloat64())
+		}
+		waits[i] = wait
 	}
 	r = quantiles(s.Now, waits)
 	return r, !r.Early.IsZero()
 }
+
+// sooner is the mean time to a start by preemption, over the wait without one: so that two of
+// five jobs start in that way.
+const sooner = 2
 
 // poolStart returns the seconds until the job starts in one future.
 func (c *Config) poolStart(s *sched.Snapshot, sample int, ahead []*sched.Job, j *sched.Job) float64 {

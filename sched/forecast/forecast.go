@@ -34,6 +34,8 @@ type Config struct {
 	Future func(r *rand.Rand) Left
 	// Arrive, if set, draws the jobs that are submitted in one future.
 	Arrive func(r *rand.Rand) Arrivals
+	// Preempts says that the policy stops or resizes running jobs for those that wait.
+	Preempts bool
 	// Restart is how long a job makes no progress after it was started again.
 	Restart time.Duration
 	Seed    uint64

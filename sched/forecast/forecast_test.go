@@ -156,12 +156,20 @@ func TestCoarse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, ok := forecast.Coarse(s, c, s.Jobs[1:3], s.Jobs[3])
+	r, ok := forecast.Coarse(s, c, s.Jobs[1:3], s.Jobs[3], time.Time{})
 	if !ok || r.Middle.Sub(fine["j3"].Middle).Abs() > 20*time.Minute || r.Early.Before(noon.Add(3*time.Hour)) || r.Late.After(noon.Add(6*time.Hour)) {
 		t.Errorf("coarse %v, %t; want about %v", r, ok, fine["j3"])
 	}
+	c.Preempts = true
+	if sooner, ok := forecast.Coarse(s, c, s.Jobs[1:3], s.Jobs[3], time.Time{}); !ok || sooner.Early.After(noon.Add(time.Hour)) || !sooner.Late.After(r.Middle) {
+		t.Errorf("under a policy that preempts %v, %t; want it to begin much sooner than %v, and to end about there", sooner, ok, r)
+	}
+	bound := noon.Add(2 * time.Hour)
+	if r, ok := forecast.Coarse(s, c, s.Jobs[1:3], s.Jobs[3], bound); !ok || !r.Late.Equal(bound) {
+		t.Errorf("of a job that is promised to start by %s: %v, %t; want it to end there", bound, r, ok)
+	}
 	c.Future = func(*rand.Rand) forecast.Left { return func(*sched.Job) (time.Duration, bool) { return 0, false } }
-	if r, ok := forecast.Coarse(s, c, nil, s.Jobs[3]); ok {
+	if r, ok := forecast.Coarse(s, c, nil, s.Jobs[3], time.Time{}); ok {
 		t.Errorf("nothing is known, and it starts at %v", r)
 	}
 }
