@@ -60,29 +60,37 @@ type Job struct {
 	Members map[string]int `json:"members,omitempty"`
 }
 
-// Kept says, for people, why nobody may take the GPUs of a job, and what would change
-// that; empty: they may.
+// Kept says, for people, why nobody may take the GPUs of a job, or only while it is
+// suspended, and at which size it stays; empty: it may be stopped and resized.
 func (j *Job) Kept() string {
-	const see = ` (docs/job-file.md, "What stops a job")`
-	gpus, elastic := "1 GPU", j.MaxGPUs > j.MinGPUs
-	if j.GPUs != 1 {
-		gpus = fmt.Sprintf("%d GPUs", j.GPUs)
-	}
+	why := "no Fairway agent in its script has reported yet"
 	switch {
 	case j.Status.Phase.Ended():
+		return ""
 	case j.NonPreemptible:
 		return "is never preempted: it is non-preemptible"
 	case !j.Protected:
-	case j.Status.Suspends || (&sched.Job{Spec: j.Spec, Status: j.Status}).Bound():
-		return "is suspended in place when others get its GPUs, and goes on only there: it has not shown that it can save its work" + see
-	case j.Status.Can == sched.Unproven && elastic:
-		return "starts on " + gpus + " and stays there: no Fairway agent in its script has reported yet" + see
-	case j.Status.Can == sched.Unproven:
-		return "keeps its GPUs until it ends: no Fairway agent in its script has reported yet" + see
+		return ""
 	case j.Status.SaveFailed:
-		return "keeps its GPUs: it could not save its work, and no save has worked since" + see
+		why = "it could not save its work, and no save has worked since"
+	case j.Status.Can != sched.Unproven:
+		return ""
 	}
-	return ""
+	keeps := "keeps its GPUs until it ends"
+	if j.Status.SaveFailed {
+		keeps = "keeps its GPUs"
+	}
+	if j.Status.Suspends || (&sched.Job{Spec: j.Spec, Status: j.Status}).Bound() {
+		keeps = "is suspended in place while others have its GPUs, and goes on only there"
+	}
+	if j.Status.Can == sched.Unproven && j.MaxGPUs > j.MinGPUs {
+		gpus := "1 GPU"
+		if j.GPUs != 1 {
+			gpus = fmt.Sprintf("%d GPUs", j.GPUs)
+		}
+		keeps = "starts on " + gpus + " and stays at that size; it " + keeps
+	}
+	return keeps + ": " + why + ` (docs/job-file.md, "What stops a job")`
 }
 
 // Held is what a job holds on one node.

@@ -41,7 +41,7 @@ func (s *Size) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > (1<<62)/factor {
-		return fmt.Errorf("size %s: want a number of bytes, or one with KiB, MiB, GiB or TiB", b)
+		return fmt.Errorf("size %s: want a number of bytes, or one with KiB, MiB, GiB or TiB, of up to 4194304TiB", b)
 	}
 	*s = Size(n * factor)
 	return nil

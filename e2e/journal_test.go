@@ -164,14 +164,31 @@ func TestJournalUnlinked(t *testing.T) {
 	runs := d.run(s, shell("until [ -f "+hold+" ]; do sleep 0.05; done")...)
 	waits := d.run(s, shell("echo waited")...)
 	d.until(runs, api.Running)
-	if err := os.Remove(filepath.Join(d.data, "journal", "journal.db")); err != nil {
+	file := filepath.Join(d.data, "journal", "journal.db")
+	s.Command = shell("true")
+	refused := func() {
+		t.Helper()
+		const why = "removed or replaced"
+		if j, err := d.Submit(ctx, s); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("submit gave %s, %v; want it refused with the reason", j.ID, err)
+		}
+		waitFor(t, patience, func() bool { return d.Ready(ctx) != nil })
+		if o, err := d.Overview(ctx); err != nil || strings.Count(o.Problem, why) != 1 || !strings.Contains(o.Problem, "--data "+d.data+" ") {
+			t.Errorf("problem %q, %v; want it once, with what to do", o.Problem, err)
+		}
+	}
+	if err := os.Rename(file, file+".away"); err != nil {
 		t.Fatal(err)
 	}
-	s.Command = shell("true")
-	if j, err := d.Submit(ctx, s); err == nil || !strings.Contains(err.Error(), "removed or replaced") {
-		t.Errorf("submit gave %s, %v; want it refused with the reason", j.ID, err)
+	refused()
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
 	}
-	waitFor(t, patience, func() bool { return d.Ready(ctx) != nil })
+	waitFor(t, patience, func() bool { return d.Ready(ctx) == nil })
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	refused()
 	backup := filepath.Join(d.data, "journal.jsonl")
 	fairway(t, nil, "journal", "export", "--full", "--data", d.data, "--out", backup)
 	if err := d.stop(); err != nil {

@@ -108,7 +108,7 @@ func (m *Machine) low(factor uint64) error {
 	// Some file systems report no size, or have no fixed number of inodes.
 	block := uint64(s.Bsize)
 	if free, least := s.Bavail*block, factor*min(leastBytes, s.Blocks*block/20); s.Blocks > 0 && free < least {
-		return fmt.Errorf("the disk of %s is full: %d MiB are free, a start needs %d MiB", m.cfg.Dir, free>>20, least>>20)
+		return fmt.Errorf("the disk of %s is full: %s are free, a start needs %s", m.cfg.Dir, mebibytes(int64(free)), mebibytes(int64(least)))
 	}
 	if least := factor * min(leastInodes, s.Files/20); s.Files > 0 && s.Ffree < least {
 		return fmt.Errorf("the disk of %s is full: %d inodes are free, a start needs %d", m.cfg.Dir, s.Ffree, least)

@@ -429,7 +429,7 @@ func (s *Spec) Validate() error {
 	case s.ID == "":
 		return fmt.Errorf("job: id is empty; every job needs one")
 	case s.GPUs < 1 || s.GPUs > 1<<20:
-		return bad("gpus", s.GPUs, "1 or more")
+		return bad("gpus", s.GPUs, "1 to 1048576")
 	case s.MinGPUs < 0 || s.MaxGPUs < 0 || (s.MaxGPUs > 0 && s.MinGPUs > s.MaxGPUs):
 		return bad("min_gpus, max_gpus", [2]int{s.MinGPUs, s.MaxGPUs}, "0 <= min <= max")
 	case s.MaxGPUs > 0 && s.MinGPUs < 1:

@@ -35,7 +35,7 @@ func TestApplyErrors(t *testing.T) {
 		{"no tenant", sched.Event{Kind: sched.TenantSet}, "apply tenant-set: tenant is missing"},
 		{"bad tenant", sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "t", Quota: -1}}, "apply tenant-set: tenant t: quota = -1; want 0 or more GPUs"},
 		{"no spec", sched.Event{Kind: sched.JobSubmitted}, "apply job-submitted: spec is missing"},
-		{"bad spec", submit(sched.Spec{ID: "x"}), "apply job-submitted: job x: gpus = 0; want 1 or more"},
+		{"bad spec", submit(sched.Spec{ID: "x"}), "apply job-submitted: job x: gpus = 0; want 1 to 1048576"},
 		{"same id", submit(sched.Spec{ID: "runs", GPUs: 1}), "apply job-submitted: job runs: a job of that id is pending or running; ids must differ"},
 		{"unknown job", sched.Event{Kind: sched.JobStarted, Job: "x"}, `apply job-started: job "x": no pending or running job has that id`},
 		{"starts twice", run, "apply job-started: job runs: it is running; only a pending job can start"},

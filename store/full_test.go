@@ -27,13 +27,13 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("Append: %v; want ErrFull", err)
 		}
 	}
-	if st := s.Stats(); st.Failure == "" || st.Last != 3 {
+	if st := s.Stats(); st.Failure == nil || st.Last != 3 {
 		t.Errorf("Stats = %+v; want a failure and 3 records", st)
 	}
 	s.fault = nil
 	appendTo(t, s, 5)
-	if st := s.Stats(); st.Failure != "" {
-		t.Errorf("failure %q after a success; want none", st.Failure)
+	if st := s.Stats(); st.Failure != nil {
+		t.Errorf("failure %v after a success; want none", st.Failure)
 	}
 	wantRecords(t, s, 1, 5)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,7 +135,7 @@ type Stats struct {
 	Commits      uint64        // transactions since Open
 	LastSync     time.Duration // how long the last one took to reach the disk
 	Waiting      int           // Appends in the queue
-	Failure      string        // why the last transaction failed; empty if it did not
+	Failure      error         // why the last transaction failed, or cannot; nil: it did not
 }
 
 // Stats returns the condition of the journal.
@@ -145,16 +146,13 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		LiveBytes: s.live, Segments: len(s.segments), Records: s.last + 1 - s.first,
 		Oldest: reach(s.segments, s.first), Last: s.last,
-		Commits: s.commits, LastSync: s.lastSync, Waiting: len(s.queue),
+		Commits: s.commits, LastSync: s.lastSync, Waiting: len(s.queue), Failure: s.failure,
 	}
 	if err == nil {
 		st.FileBytes = info.Size()
 	}
 	for _, seg := range s.segments {
 		st.ArchiveBytes += seg.bytes
-	}
-	if s.failure != nil {
-		st.Failure = s.failure.Error()
 	}
 	return st
 }
@@ -222,13 +220,20 @@ func (s *Store) Check() error {
 	return s.inPlace()
 }
 
+// inPlace keeps what is wrong as the failure of the next transaction.
 func (s *Store) inPlace() error {
 	there, err := os.Stat(s.hotPath())
 	if err == nil && os.SameFile(there, s.file) {
 		return nil
 	}
-	return fmt.Errorf("%w while the daemon runs: %s; nothing more is written to it. Put it back if it was moved. "+
-		"If it is gone, process %d still holds all of it: write it out with `fairway journal export --full`, stop the daemon, and bring it back with `fairway journal restore`", ErrMoved, s.hotPath(), os.Getpid())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		return s.failure
+	}
+	s.failure = fmt.Errorf("%[1]w while the daemon runs: %[2]s; nothing more is written to it. Put it back if it was moved. "+
+		"If it is gone, process %[4]d still holds all of it: `fairway journal export --full --data %[3]s --out FILE`, stop the daemon, `fairway journal restore --data %[3]s FILE`", ErrMoved, s.hotPath(), filepath.Dir(s.cfg.Dir), os.Getpid())
+	return s.failure
 }
 
 // update changes the hot file in one durable transaction, or not at all. fn writes
@@ -247,9 +252,6 @@ func (s *Store) update(fn func(tx *bbolt.Tx, term uint64) error) error {
 	}
 	s.mu.Unlock()
 	if err := s.inPlace(); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failure = err
 		return err
 	}
 	var (
@@ -280,7 +282,10 @@ func (s *Store) update(fn func(tx *bbolt.Tx, term uint64) error) error {
 		s.commits++
 		return nil
 	}
-	s.failure = fmt.Errorf("write %s: %w", s.hotPath(), describe(diskErr))
+	if !strings.Contains(diskErr.Error(), s.hotPath()) {
+		diskErr = fmt.Errorf("write %s: %w", s.hotPath(), diskErr)
+	}
+	s.failure = describe(diskErr)
 	if !unharmed {
 		s.broken, s.faulted = true, errors.Is(diskErr, errFault)
 		s.failure = fmt.Errorf("%w: %w", ErrBroken, s.failure)

@@ -286,7 +286,11 @@ func (d *localDaemon) watch(ctx context.Context) error {
 			}
 		}
 		d.state.SetProblem("machine", d.machine.Problem())
-		d.state.SetProblem("journal file", textOf(d.store.Check()))
+		if err := d.store.Check(); err != nil {
+			d.state.SetProblem("journal", err.Error())
+		} else if errors.Is(d.store.Stats().Failure, store.ErrMoved) {
+			d.tell("the file of the journal is back in its place") // that it can be written ends the problem
+		}
 		d.syncMark()
 		select {
 		case <-ctx.Done():
@@ -294,13 +298,6 @@ func (d *localDaemon) watch(ctx context.Context) error {
 		case <-tick:
 		}
 	}
-}
-
-func textOf(err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 // close lets go of everything, in the reverse order.

@@ -209,7 +209,7 @@ func notQueued(code string) bool { return code == api.WaitsForJobs || code == ap
 func expectedStart(r api.Reason, now time.Time) string {
 	switch {
 	case r.Code == sched.Impossible.String():
-		return "never on this cluster: request less, or cancel the job"
+		return "never on the nodes there are now: request less, wait for other nodes, or cancel the job"
 	case r.Until.IsZero() && r.Earliest.IsZero():
 		return "unknown: " + cmp.Or(clean(r.Unknown), "the end of the running jobs cannot be estimated")
 	case r.Until.IsZero():

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,7 +39,7 @@ reports a problem.`,
 				printOverview,
 			}.run(c)
 			if err == nil && problem != "" {
-				err = fmt.Errorf("the daemon reports a problem: %s", clean(problem))
+				err = errors.New("the daemon reports a problem")
 			}
 			return err
 		},
@@ -56,7 +57,11 @@ func printOverview(w io.Writer, o api.Overview) {
 	g.add("GPUs", fmt.Sprintf("%d of %d allocated", o.Held, o.GPUs))
 	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))
 	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d cancelled", o.Finished, o.Failed, o.Cancelled))
-	g.add("decisions", fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS))
+	decisions := "none yet"
+	if o.Decisions > 0 {
+		decisions = fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS)
+	}
+	g.add("decisions", decisions)
 	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), sched.Brief(o.Now.Sub(o.Started))))
 	if o.Problem != "" {
 		g.add("problem", clean(o.Problem))

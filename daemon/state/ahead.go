@@ -105,9 +105,9 @@ func (b *Store) larger(x *entry, free int) string {
 		return ""
 	case j.NonPreemptible:
 		return "it may not be preempted, so it stays at the size it started with"
-	case j.Pinned() && j.SaveFailed:
+	case j.Protected && j.SaveFailed:
 		return "it keeps its GPUs until it can save its work again"
-	case j.Pinned():
+	case j.Protected && j.Can == sched.Unproven:
 		return "it is protected: no agent has reported from its script, so it stays at the size it started with"
 	case !j.Elastic():
 		return "its agent has not reported that the job goes on at another size"

@@ -95,6 +95,7 @@ func TestExplainNotLarger(t *testing.T) {
 		{"a rigid policy", "fifo", nil, "fifo runs every job at the size it asks for, 1"},
 		{"no report yet", "pollux", nil, "its agent has not reported yet"},
 		{"protected", "pollux", func(_ *api.Submission, j *sched.Job) { j.Protected = true }, "protected: no agent has reported"},
+		{"suspended", "pollux", func(_ *api.Submission, j *sched.Job) { j.Protected, j.Suspends = true, true }, "protected: no agent has reported"},
 		{"not preemptible", "pollux", func(s *api.Submission, _ *sched.Job) { s.Preemptible = new(false) }, "may not be preempted"},
 		{"not faster", "pollux", func(_ *api.Submission, j *sched.Job) { j.Perf = slow }, "not worth a restart"},
 		{"faster", "pollux", func(_ *api.Submission, j *sched.Job) { j.Perf = fast }, "the policy"},

@@ -26,7 +26,7 @@ func describeDamage(list []api.Damage) string {
 	for _, d := range list {
 		texts = append(texts, fmt.Sprintf("%s: %s", d.At.Format("2006-01-02 15:04"), d.Text))
 	}
-	return "the journal is damaged: " + strings.Join(texts, "; ") + " (see which jobs are missing, submit them again; see that policy, tenants and cordons are as you set them; then: fairway journal acknowledge)"
+	return "the journal has lost records: " + strings.Join(texts, "; ") + " (see which jobs are missing, submit them again; see that policy, tenants and cordons are as you set them; then: fairway journal acknowledge)"
 }
 
 // Damaged notes a loss that was found beside the journal.

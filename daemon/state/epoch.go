@@ -82,9 +82,9 @@ func (m *memory) behind(seen Mark) string {
 	case seen.Seq == 0:
 		return ""
 	case m.Seq == 0:
-		return fmt.Sprintf("the journal is new, but the one before it had %d records and %d jobs", seen.Seq, seen.Jobs)
+		return fmt.Sprintf("the journal is new, but the one before it had %d records, and job numbers up to %d", seen.Seq, seen.Jobs)
 	case i < 0:
-		return fmt.Sprintf("this is not the journal that was here: that one had %d records and %d jobs", seen.Seq, seen.Jobs)
+		return fmt.Sprintf("this is not the journal that was here: that one had %d records, and job numbers up to %d", seen.Seq, seen.Jobs)
 	}
 	last := m.Seq
 	if i+1 < len(m.Epochs) {

@@ -4,9 +4,9 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -369,7 +369,7 @@ func (b *Store) commitBatch(batch []change) {
 		sizes, err = b.write(records)
 	}
 	if err != nil || broken != nil {
-		b.recover(errors.Join(err, broken))
+		b.recover(cmp.Or(err, broken))
 	} else if len(records) > 0 {
 		b.publish(records, sizes, decides)
 	}
@@ -420,7 +420,7 @@ func (b *Store) write(records []api.Record) (sizes []int, err error) {
 	}
 	first, err := b.Journal.Append(context.Background(), payloads...)
 	if err != nil {
-		return nil, api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("look at `fairway status` and the daemon's log; nothing was changed")
+		return nil, api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("nothing was changed; `fairway status` shows when it works again")
 	}
 	if first != records[0].Seq {
 		return nil, api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
@@ -431,7 +431,11 @@ func (b *Store) write(records []api.Record) (sizes []int, err error) {
 // recover goes back to the state in the journal.
 func (b *Store) recover(cause error) {
 	b.Log.Error("commit to the journal", "err", cause)
-	b.SetProblem("journal", cause.Error())
+	problem := cause
+	if e, ok := cause.(*api.Error); ok && e.Err != nil {
+		problem = e.Err // without the words for the caller
+	}
+	b.SetProblem("journal", problem.Error())
 	for {
 		err := b.reload()
 		if err == nil {

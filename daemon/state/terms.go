@@ -84,7 +84,7 @@ func keepsTo(t sched.Tenant, s *api.Submission) error {
 // possible says why a job can never run on the nodes there are, however long it
 // waits, and what could instead.
 func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
-	const wait = ", or wait for more with --wait-for-capacity (wait_for_capacity: true)"
+	const wait = "wait for more with --wait-for-capacity (wait_for_capacity: true)"
 	var nodes []sched.Node
 	most := 0
 	for _, n := range m.state.Cluster().Nodes {
@@ -101,7 +101,7 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 		return err
 	}
 	if need := strings.TrimPrefix(unmetNeed(j, c), "; "); need != "" {
-		return api.Errorf(api.Invalid, "the job can never run here: %s", need).Try("ask for what there is" + wait)
+		return api.Errorf(api.Invalid, "the job can never run here: %s", need).Try("ask for what there is, or " + wait)
 	}
 	least := j.NextSize(0)
 	if least > most {
@@ -109,22 +109,24 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 		if most == 0 {
 			remedy = "ask for what there is"
 		}
-		return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and there are %d that it could use", least, plural(least), most).On("gpus").Try(remedy + wait)
+		return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and there are %d that it could use", least, plural(least), most).On("gpus").Try(remedy + ", or " + wait)
 	}
 	limit, what := m.limit(tenant, j)*sched.WholeGPU, "may hold"
 	if own := m.guarantee(tenant); j.Pinned() && own < limit {
-		limit, what = own, "may give jobs that cannot be preempted"
+		limit, what = own, "may use, for jobs that cannot be preempted,"
 	}
 	if least*int(j.Milli()) <= limit {
 		return nil
 	}
-	fits := limit / int(j.Milli())
-	remedy := fmt.Sprintf("ask for %d", fits)
+	var remedies []string
+	if fits := limit / int(j.Milli()); fits > 0 {
+		remedies = append(remedies, fmt.Sprintf("ask for %d", fits))
+	}
 	if j.Pinned() && !j.NonPreemptible {
-		remedy += ", or set preemptible: true if the job can be stopped"
+		remedies = append(remedies, "set preemptible: true if the job can be stopped")
 	}
 	return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and tenant %s %s %g", least, plural(least), tenant.ID, what, float64(limit)/sched.WholeGPU).
-		On("gpus").Try(remedy + wait)
+		On("gpus").Try(strings.Join(append(remedies, wait), ", or "))
 }
 
 // guarantee returns the GPUs of a tenant that pinned jobs may hold, in thousandths.

@@ -74,7 +74,7 @@ func TestNeverRuns(t *testing.T) {
 		"more than the tenant may hold": {ann, func(s *api.Submission) { s.GPUs, s.Preemptible = 4, new(true) },
 			"it needs 4 GPUs, and tenant blue may hold 3; ask for 3, or wait"},
 		"more than its guarantee": {bob, func(s *api.Submission) { s.GPUs = 2 },
-			"tenant red may give jobs that cannot be preempted 1; ask for 1, or set preemptible: true if the job can be stopped, or wait"},
+			"tenant red may use, for jobs that cannot be preempted, 1; ask for 1, or set preemptible: true if the job can be stopped, or wait"},
 		"borrowed":        {bob, func(s *api.Submission) { s.GPUs, s.Preemptible = 2, new(true) }, ""},
 		"willing to wait": {admin, func(s *api.Submission) { s.GPUs, s.WaitForCapacity = 8, true }, ""},
 	} {
@@ -89,6 +89,12 @@ func TestNeverRuns(t *testing.T) {
 	}
 	cluster := open(t, func(c *Config) { c.Node, c.FixedNodes = sched.Node{}, false })
 	cluster.submit(admin, plain("x", 8)) // nodes come and go
+	if _, err := d.SetTenant(t.Context(), admin, sched.Tenant{ID: "red", Quota: 4, Borrow: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Submit(t.Context(), ann, []api.Submission{plain("x", 1)}); err == nil || !strings.Contains(err.Error(), "preempted, 0; set preemptible: true") {
+		t.Errorf("a plain script of a tenant without a guarantee: %v; want what could run instead", err)
+	}
 }
 
 // TestTimeLimit: a job that has run for its time limit, over all its attempts and
