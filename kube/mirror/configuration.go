@@ -159,7 +159,10 @@ func (m *Mirror) forgetTenants() {
 }
 
 func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
-	all, err := m.tenantViews()
+	m.mu.Lock()
+	changed := m.changed[id]
+	m.mu.Unlock()
+	all, err := m.tenantViews(changed)
 	if err != nil {
 		return api.TenantView{}, false, err
 	}
@@ -170,12 +173,13 @@ func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
 	return all[i], true, nil
 }
 
-// tenantViews returns all tenants of the state, from a cache because every tenant asks for
-// them. It is never as old as a change that has enqueued a tenant.
-func (m *Mirror) tenantViews() ([]api.TenantView, error) {
+// tenantViews returns all tenants of the state as they were after a time, from a cache
+// because every tenant asks for them. That changes of a tenant are collected does not make
+// the cache new enough: a change may be collected just before its tenant's turn.
+func (m *Mirror) tenantViews(after time.Time) ([]api.TenantView, error) {
 	m.tenants.Lock()
 	defer m.tenants.Unlock()
-	if now := m.Now(); m.tenants.at.IsZero() || now.Sub(m.tenants.at) > tenantAfter/2 {
+	if now := m.Now(); !m.tenants.at.After(after) || now.Sub(m.tenants.at) > tenantAfter/2 {
 		list, err := m.State.Tenants(cluster)
 		if err != nil {
 			return nil, fmt.Errorf("list tenants: %w", err)

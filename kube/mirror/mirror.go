@@ -105,9 +105,10 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	written map[key]time.Time
-	turns   map[key]turn // of objects that wait to be written
-	quick   pace         // for urgent changes
-	lazy    pace         // for all others
+	turns   map[key]turn                 // of objects that wait to be written
+	changed map[sched.TenantID]time.Time // when a tenant was last enqueued for a change
+	quick   pace                         // for urgent changes
+	lazy    pace                         // for all others
 	apps    struct {
 		at   time.Time
 		list []api.AppView
@@ -140,7 +141,7 @@ func New(c Config) *Mirror {
 		c.Event = func(runtime.Object, string, string, string) {}
 	}
 	m := &Mirror{
-		Config: c, ready: make(chan struct{}), index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
+		Config: c, ready: make(chan struct{}), index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, changed: map[sched.TenantID]time.Time{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](100*time.Millisecond, time.Minute)),
 	}
 	m.fillIndex() // an executor may ask for templates before Run is called
@@ -293,9 +294,13 @@ const tenantAfter = 300 * time.Millisecond
 
 // enqueueTenant updates the status of a tenant soon.
 func (m *Mirror) enqueueTenant(id sched.TenantID) {
-	if id != "" {
-		m.queue.AddAfter(key{kind: kindTenant, name: string(id)}, tenantAfter)
+	if id == "" {
+		return
 	}
+	m.mu.Lock()
+	m.changed[id] = m.Now()
+	m.mu.Unlock()
+	m.queue.AddAfter(key{kind: kindTenant, name: string(id)}, tenantAfter)
 }
 
 // enqueue enqueues the object of an origin.

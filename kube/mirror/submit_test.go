@@ -176,3 +176,31 @@ func TestDeletedIsCancelled(t *testing.T) {
 		t.Errorf("its job is %s, %v; want it cancelled", now.State, err)
 	}
 }
+
+// TestTenantsKeepUp: a change that is collected just before its tenant's turn is in the
+// view that the tenant then gets, although another tenant has just asked for all.
+func TestTenantsKeepUp(t *testing.T) {
+	s, store := behind(t, 100)
+	m, now := s.Mirror, time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	m.Now = func() time.Time { return now }
+	waiting := func(id sched.TenantID) int {
+		t.Helper()
+		view, _, err := m.tenantView(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return view.Waiting
+	}
+	m.enqueueTenant("red")
+	now = now.Add(tenantAfter - 2*time.Millisecond)
+	waiting("blue")
+	if _, err := store.Submit(t.Context(), ann, []api.Submission{file("a", "")}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Millisecond)
+	m.enqueueTenant("red")
+	now = now.Add(time.Millisecond)
+	if n := waiting("red"); n != 1 {
+		t.Errorf("%d jobs wait; want 1", n)
+	}
+}
