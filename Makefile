@@ -19,7 +19,7 @@ CHECKS ?= 1000
 # The packages with tests on a Kubernetes control plane, those that take longest first.
 CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
 
-.PHONY: help build wheel packages release reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster docs manifests chart image clean
+.PHONY: help build wheel packages release architecture reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster docs manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
@@ -53,12 +53,17 @@ packages: ## build the deb and rpm packages into out/release
 	$(NFPM) -p deb
 	$(NFPM) -p rpm
 
-release: wheel packages ## build everything that is given to others into out/release: programs, wheel, packages, chart, image, bill of materials, checksums
+ARCHES ?= amd64 arm64
+release: ## build everything that is given to others into out/release: programs, wheels, packages, images and bills of materials for ARCHES, chart, checksums
+	for arch in $(ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch architecture || exit 1; done
+	$(RELEASE) chart sums
+
+architecture: wheel packages
 	$(STATICBUILD) ./cmd/fairway-operator
-	$(RELEASE) programs image chart sbom sums
+	$(RELEASE) programs image sbom
 
 # With an empty build cache and from another folder the second is compiled from nothing.
-reproducible: ## build the release twice, from two clones with nothing compiled before, and compare (a quarter of an hour)
+reproducible: ## build the release twice, from two clones with nothing compiled before, and compare (half an hour on two cores)
 	tools/release/twice.sh
 
 operator: ## build bin/fairway-operator

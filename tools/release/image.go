@@ -75,20 +75,27 @@ func writeImage(r release) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	content := image.add(layerType, packed)
 	manifest, err := image.addJSON(manifestType, map[string]any{
-		"schemaVersion": 2, "mediaType": manifestType, "config": config, "layers": []descriptor{image.add(layerType, packed)}, "annotations": labels,
+		"schemaVersion": 2, "mediaType": manifestType, "config": config, "layers": []descriptor{content}, "annotations": labels,
 	})
 	if err != nil {
 		return "", err
 	}
 	manifest.Platform = map[string]string{"architecture": r.arch, "os": "linux"}
 	// containerd takes the name from the first annotation, others from the second.
-	manifest.Annotations = map[string]string{"io.containerd.image.name": "docker.io/library/fairway:" + r.version, "org.opencontainers.image.ref.name": r.version}
+	tag := "docker.io/library/fairway:" + r.version
+	manifest.Annotations = map[string]string{"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": r.version}
 	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": []descriptor{manifest}})
 	if err != nil {
 		return "", err
 	}
-	files := append(image.blobs, entry{name: "index.json", text: index, mode: 0o644}, entry{name: "oci-layout", text: []byte(`{"imageLayoutVersion":"1.0.0"}`), mode: 0o644})
+	// Docker before version 25 reads an index of its own of the same parts.
+	docker, err := json.Marshal([]any{map[string]any{"Config": blob(config), "RepoTags": []string{tag}, "Layers": []string{blob(content)}}})
+	if err != nil {
+		return "", err
+	}
+	files := append(image.blobs, entry{name: "index.json", text: index, mode: 0o644}, entry{name: "manifest.json", text: docker, mode: 0o644}, entry{name: "oci-layout", text: []byte(`{"imageLayoutVersion":"1.0.0"}`), mode: 0o644})
 	archive, err := files.archive(r.time)
 	if err != nil {
 		return "", err
@@ -102,9 +109,12 @@ type layout struct{ blobs entries }
 
 func (l *layout) add(kind string, text []byte) descriptor {
 	d := descriptor{MediaType: kind, Digest: digest(text), Size: len(text)}
-	l.blobs = append(l.blobs, entry{name: "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:"), text: text, mode: 0o644})
+	l.blobs = append(l.blobs, entry{name: blob(d), text: text, mode: 0o644})
 	return d
 }
+
+// blob returns the file of a part.
+func blob(d descriptor) string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
 
 func (l *layout) addJSON(kind string, v any) (descriptor, error) {
 	text, err := json.Marshal(v)

@@ -150,8 +150,8 @@ func gunzip(t *testing.T, text []byte) io.Reader {
 func TestImage(t *testing.T) {
 	r := made(t)
 	files := unpack(t, bytes.NewReader(r.read(t, "-image-linux-amd64.tar")))
-	blob := func(d descriptor, into any) []byte {
-		text := files["blobs/"+strings.Replace(d.Digest, ":", "/", 1)]
+	part := func(d descriptor, into any) []byte {
+		text := files[blob(d)]
 		if digest(text) != d.Digest || len(text) != d.Size {
 			t.Fatalf("%s of %d bytes is not what its digest says", d.Digest, d.Size)
 		}
@@ -170,20 +170,24 @@ func TestImage(t *testing.T) {
 		Config descriptor
 		Layers []descriptor
 	}
-	blob(index.Manifests[0], &manifest)
+	part(index.Manifests[0], &manifest)
 	var config struct {
 		Config struct{ Labels map[string]string }
 		Rootfs struct {
 			DiffIDs []string `json:"diff_ids"`
 		}
 	}
-	blob(manifest.Config, &config)
+	part(manifest.Config, &config)
 	if v := config.Config.Labels["org.opencontainers.image.version"]; v != r.version {
 		t.Errorf("the label of the version is %q; want %q", v, r.version)
 	}
-	plain, err := io.ReadAll(gunzip(t, blob(manifest.Layers[0], nil)))
+	plain, err := io.ReadAll(gunzip(t, part(manifest.Layers[0], nil)))
 	if err != nil || digest(plain) != config.Rootfs.DiffIDs[0] {
 		t.Errorf("the layer is not what the configuration says: %v", err)
+	}
+	want := fmt.Sprintf(`[{"Config":%q,"Layers":[%q],"RepoTags":["docker.io/library/fairway:1.2.3"]}]`, blob(manifest.Config), blob(manifest.Layers[0]))
+	if got := string(files["manifest.json"]); got != want {
+		t.Errorf("Docker's index is %s; want %s", got, want)
 	}
 	layer := unpack(t, bytes.NewReader(plain))
 	if len(layer["fairway-operator"]) == 0 || string(layer["etc/ssl/certs/ca-certificates.crt"]) != "certificates" {
