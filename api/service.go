@@ -136,8 +136,11 @@ type Overview struct {
 	Policy  string    `json:"policy"`
 	GPUs    int       `json:"gpus"`
 	Held    int       `json:"held"`
-	Running int       `json:"running"`
-	Waiting int       `json:"waiting"`
+	// CPUSlots says that no node has a GPU: its CPU slots count as GPUs.
+	CPUSlots bool `json:"cpu_slots,omitempty"`
+
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
 	// WaitingFor counts the jobs that wait by the code of the reason.
 	WaitingFor map[string]int `json:"waiting_for,omitempty"`
 	// Reporting are the GPUs of running jobs whose agents say how much of the work

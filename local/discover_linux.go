@@ -46,9 +46,9 @@ func Discover(ctx context.Context, c Config) (sched.Node, []Device, error) {
 		if n == 0 {
 			n = min(node.CPUs, sched.MaxGPUs)
 		}
-		node.GPUs, node.Type = n, "cpu"
+		node.GPUs, node.Type = n, sched.CPUSlot
 		for range n {
-			devices = append(devices, Device{Index: -1, Type: "cpu"})
+			devices = append(devices, Device{Index: -1, Type: sched.CPUSlot})
 		}
 		return node, devices, nil
 	}

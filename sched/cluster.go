@@ -11,6 +11,9 @@ import (
 // GPUType names a kind of GPU, such as "t4" or "h200".
 type GPUType string
 
+// CPUSlot is the type of nodes without GPUs, whose CPU slots count as GPUs.
+const CPUSlot GPUType = "cpu"
+
 // NodeState says whether a node may be used.
 type NodeState uint8
 

@@ -76,6 +76,9 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Cancelled: m.Ends[sched.Cancelled],
 		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: b.feed.last,
 	}
+	if types := m.state.Cluster().Types; len(types) == 1 && types[0] == sched.CPUSlot {
+		o.CPUSlots = true
+	}
 	if o.StartingPaused = b.paused(); o.StartingPaused != "" {
 		o.Problem = "starting jobs is paused: " + o.StartingPaused
 	}

@@ -56,7 +56,7 @@ const state = {
     const told = [...(o.warnings || []), ...failing];
     warnings.hidden = !told.length;
     show(warnings, told.map((w) => h('p', {}, h('b', {}, 'Warning: '), w)));
-    show(byID('foot'), 'Fairway, up for ' + span((state.now() - ms(o.started)) / 1000) + '. Times are local.');
+    show(byID('foot'), 'Fairway, up for ' + span((state.now() - ms(o.started)) / 1000) + '. Times are local.' + (o.cpu_slots ? ' There is no GPU: CPU slots count as GPUs.' : ''));
     feed.start(o.seq, started !== '' && o.started !== started);
     started = o.started;
   },

@@ -12,7 +12,7 @@ import { spoken } from './strip.js';
 // whyFacts are figures behind the sentence that explains a job.
 export const whyFacts = (x) => [
   ['Policy', x.policy && knobs(x.policy)],
-  ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
+  ['Free', x.job?.ended ? null : number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
   ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
 ];
 
@@ -58,7 +58,7 @@ export function timeline() {
   const p = panel('Given and taken');
   p.draw = (x) => {
     const list = x?.ledger || [];
-    if (!list.length) { p.empty('No allocations yet.'); return; }
+    if (!list.length) { p.empty(x?.job?.ended ? 'It never had a GPU.' : 'No allocations yet.'); return; }
     const { preemptions, moves, away_s: away, lost_s: lost } = x.price;
     p.show(h('p', { class: 'price' }, preemptions + moves ? ['Preempted ' + plural(preemptions, 'time') + ', moved ' + plural(moves, 'time') + '. The price: ', h('b', {}, duration(away)), ' away from training, ', h('b', {}, duration(lost)), ' of GPU time lost.'] : 'Never preempted or moved.'),
       h('div', { class: 'scroll ledger', tabindex: 0, role: 'region', 'aria-label': 'What was given and taken' }, h('table', { class: 'list tight fold' },

@@ -23,7 +23,9 @@ export function logViewer(id) {
   let stream = null;
   let seen = ''; // what the job was when the log was opened
   let retry = 0;
+  let ended = false;
 
+  const none = () => p.empty(...ended ? ['No log.', 'The job never started, or its log is no longer kept.'] : ['No log yet.', 'The log appears when the job starts.']);
   function bottom() { text.scrollTop = text.scrollHeight; }
   // which says what is chosen; all stands for every attempt or rank.
   const which = () => {
@@ -50,7 +52,7 @@ export function logViewer(id) {
       if (!text.textContent) p.empty('No output.', word.value ? 'No line matches.' : 'The job has printed nothing.');
     } catch (error) {
       if (mine.signal.aborted) return;
-      if (error.code === 'unknown') { p.empty('No log yet.', 'The log appears when the job starts.'); return; }
+      if (error.code === 'unknown') { none(); return; }
       if (error.code && error.code !== 'offline') { p.fail(error); return; }
       retry = setTimeout(open, 3000); // the daemon is away, or cut the line
     }
@@ -72,7 +74,8 @@ export function logViewer(id) {
     const now = starts + (job.ended || '');
     if (now === seen) return;
     seen = now;
-    if (starts) open(); else p.empty('No log yet.', 'The log appears when the job starts.');
+    ended = Boolean(job.ended);
+    if (starts) open(); else none();
   };
   p.close = () => { stream?.abort(); clearTimeout(retry); };
   return p;

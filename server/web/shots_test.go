@@ -66,6 +66,12 @@ func scenes() []scene {
 	}
 }
 
+// look is a screen.
+type look struct {
+	name, scheme string
+	width        int64
+}
+
 // testPictures takes pictures of the pages, light and dark, on large and small screens, for
 // a person to look at, and checks what a program can.
 func testPictures(t *testing.T, w window) {
@@ -82,10 +88,11 @@ func testPictures(t *testing.T, w window) {
 		f.open(t)
 		p := w.open(t, f)
 		p.start("/")
-		for _, look := range []struct {
-			name, scheme string
-			width        int64
-		}{{"light", "light", 1440}, {"dark", "dark", 1440}, {"tablet", "light", 1024}, {"phone", "dark", 390}} {
+		looks := []look{{"light", "light", 1440}, {"dark", "dark", 1440}, {"tablet", "light", 1024}, {"phone", "dark", 390}}
+		if *shots != "" {
+			looks = append(looks, look{"tablet-dark", "dark", 1024}, look{"phone-light", "light", 390})
+		}
+		for _, look := range looks {
 			p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
 				chromedp.EmulateViewport(look.width, 800))
 			for _, page := range s.pages {

@@ -37,8 +37,8 @@ export function jobStrip(cursor) {
   const list = keep(h('div', { class: 'strip' }));
   const key = (ledger) => h('p', { class: 'mark-key' }, Object.entries(spoken).filter(([verb]) => ledger.some((e) => e.verb === verb)).map(([verb, word]) => h('span', {}, h('i', { class: 'mark-dot ' + verb }), word)));
   p.close = () => charts.forEach((c) => c.close());
-  p.draw = ({ points, ledger, marks, range }) => {
-    if (!points.length && !ledger.length) { p.empty('No GPUs yet.', 'GPUs, batch size, efficiency, utilisation and memory appear here while the job runs.'); return; }
+  p.draw = ({ job, points, ledger, marks, range }) => {
+    if (!points.length && !ledger.length) { p.empty(...job.ended ? ['It never had a GPU.'] : ['No GPUs yet.', 'GPUs, batch size, efficiency, utilisation and memory appear here while the job runs.']); return; }
     const line = (name, n, value) => ({ name, color: 'var(--s' + n + ')', points: withGaps(points.map((q) => [ms(q.at), value(q)]), ledger) });
     const held = { name: 'GPUs', color: 'var(--s0)', points: [...(ledger[0]?.from_gpus ? [] : [[range[0], 0]]), ...ledger.map((e) => [ms(e.at), e.to_gpus])] };
     const series = rows.map(([name, , value], n) => (n === 0 && ledger.length ? held : line(name, [0, 5, 2, 3, 4][n], value)));

@@ -103,8 +103,9 @@ func richWorld(f *fake) {
 	f.tell()
 	f.history()
 	f.tenants = []api.TenantView{
-		{Tenant: sched.Tenant{ID: "vision", Weight: 2, Quota: 8, Borrow: true}, GPUs: 7, Running: 3, Waiting: 3, Share: 10, Rho: 1.12, GPUTime: 81000},
-		{Tenant: sched.Tenant{ID: "language"}, GPUs: 9, Running: 4, Waiting: 0, Share: 6, Rho: 1.71, GPUTime: 120000},
+		{Tenant: sched.Tenant{ID: "language", Parent: "research"}, Path: "research/language", Standing: "research/language shares what is left of research's 14", GPUs: 9, Running: 4, Waiting: 0, Share: 6, Rho: 1.71, GPUTime: 120000},
+		{Tenant: sched.Tenant{ID: "research", Quota: 14, Borrow: true}, Below: 16},
+		{Tenant: sched.Tenant{ID: "vision", Parent: "research", Weight: 2, Quota: 8, Borrow: true}, Path: "research/vision", Standing: "research/vision may have 8 of research's 14", GPUs: 7, Running: 3, Waiting: 3, Share: 10, Rho: 1.12, GPUTime: 81000},
 	}
 	f.apps = []api.AppView{
 		{ID: "lr-sweep", Tenant: "language", Submitted: time.Now().Add(-time.Hour), Jobs: 3, Running: 3, GPUs: 3, Rho: 1.71},

@@ -28,7 +28,7 @@ export function clusterView({ state, refreshSoon }) {
   const cursor = sharedCursor();
   const gpus = gpuPanel('GPUs');
   const held = chart({ title: 'GPUs held, and expected', kind: 'step', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' });
-  const util = chart({ title: 'Mean GPU utilisation', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' });
+  const util = chart({ title: 'Mean GPU utilisation', yformat: percent, ymax: 1.02, cursor, empty: 'No utilisation measured yet.' });
   const plots = panel('Over time', { plain: true });
   const both = h('div', { class: 'charts' }, held.element, util.element);
   const holders = panel('Who holds what');
@@ -53,6 +53,7 @@ export function clusterView({ state, refreshSoon }) {
     const first = samples.length ? at(samples[0]) : now - 60000;
     const range = [first, next ? now + ahead : now];
     plots.show(both);
+    if (!samples.length && !next) { held.update({ series: [] }); util.update({ series: [] }); return; }
     held.update({
       range, marks: [{ at: now, kind: 'now', text: 'now' }], series: [
         { name: 'Held', color: 'var(--s0)', points: [...samples.map((x) => [at(x), x.held]), [now, o.held], [now + 1, null]] },

@@ -13,6 +13,7 @@ import { fill, panel } from '../panel.js';
 import { href } from '../url.js';
 
 const mostLines = 10;
+const appsShown = 50;
 
 export function fairness({ state }) {
   const cursor = sharedCursor();
@@ -42,7 +43,7 @@ export function fairness({ state }) {
   }
   // drawShares sets what tenants hold against what is theirs: a bar and a mark.
   function drawShares(list) {
-    const busy = list.filter((t) => t.gpus || t.waiting || t.running || t.share);
+    const busy = inTree(list).filter((t) => t.gpus || t.waiting || t.running || t.share);
     if (!busy.length) { shares.empty('No tenant has jobs.', 'Jobs without a tenant belong to the tenant default.'); return; }
     const most = Math.max(1, ...busy.flatMap((t) => [t.gpus, t.share, t.quota || 0]));
     const at = (v) => v / most * 100 + '%';
@@ -87,13 +88,12 @@ export function fairness({ state }) {
       { name: 'Waiting', color: 'var(--s1)', dash: '5 3', points: samples.map((x) => [at(x), x.waiting]) }] });
   }
   function drawTenants(list) {
-    list = [...list].sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
     if (!list.length) { tenants.empty('No tenants yet.', 'Jobs without a tenant belong to the tenant default.'); return; }
     tenants.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
       h('thead', {}, h('tr', {}, [['Tenant', ''], ['GPUs', 'num'], ['Share', 'num'], ['Weight', 'num minor'], ['Quota', 'num minor'], ['Running', 'num'], ['Waiting', 'num'], ['Rho', 'num'], ['GPU hours', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, list.map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, nameOf(t)), h('td', { class: 'num' }, number(t.gpus) + (t.gpus_below ? ' + ' + number(t.gpus_below) + ' below' : '')), num(t.share), num(t.weight || 1, 'minor'),
+      h('tbody', {}, inTree(list).map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, nameOf(t)), h('td', { class: 'num' }, number(t.gpus) + (t.gpus_below ? ' + ' + number(t.gpus_below) + ' below' : '')), num(t.share), num(t.weight || 1, 'minor'),
         h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running), num(t.waiting), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))),
-    list.filter((t) => t.standing).map((t) => h('p', { class: 'note', key: t.id }, t.standing + '.')));
+    inTree(list).filter((t) => t.standing).map((t) => h('p', { class: 'note', key: t.id }, t.standing + '.')));
   }
   function drawApps(list) {
     if (!list.length) { apps.empty('No apps yet.', 'Submit several jobs as one app: ', h('code', {}, 'fairway app submit')); return; }
@@ -101,16 +101,18 @@ export function fairness({ state }) {
     const sorted = [...list].sort((a, b) => active(b) - active(a) || ms(b.submitted) - ms(a.submitted));
     apps.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
       h('thead', {}, h('tr', {}, [['App', ''], ['Tenant', 'minor'], ['GPUs', 'num'], ['Running', 'num'], ['Waiting', 'num'], ['Finished', 'num minor'], ['Failed', 'num minor'], ['Rho', 'num'], ['Submitted', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, sorted.slice(0, 200).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id)), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus), num(a.running), num(a.waiting),
+      h('tbody', {}, sorted.slice(0, appsShown).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id)), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus), num(a.running), num(a.waiting),
         num(a.finished, 'minor'), num(a.failed + a.killed, 'minor'), rho(a.rho), h('td', { class: 'num nowrap minor' }, ago(ms(a.submitted), state.now()))))))),
-    sorted.length > 200 ? h('p', { class: 'note' }, 'The first 200 of ' + number(sorted.length) + '.') : null);
+    sorted.length > appsShown ? h('p', { class: 'note' }, 'The ' + appsShown + ' submitted last, those with jobs first; ', h('a', { href: '#/jobs?by=app' }, 'all ' + number(sorted.length)), '.') : null);
   }
   return { title: 'Fairness', element, refresh, close: () => Object.values(charts).forEach((c) => c.close()) };
 }
 
 const num = (v, more = '') => h('td', { class: 'num ' + more }, number(v));
 const nameOf = (t) => t.path || t.id || '(none)';
-const pathOf = (t) => nameOf(t).replaceAll('/', '\u0000'); // below its parent, before names that go on
+// inTree lists tenants below their parents, before those whose names begin alike.
+const pathOf = (t) => nameOf(t).replaceAll('/', '\u0000');
+const inTree = (list) => [...list].sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
 const rho = (v) => h('td', { class: 'num' + (v > 1.5 ? ' late' : '') }, v ? number(v) : '–');
 
 // gpusOf returns what each tenant held, 0 where a sample does not name it.

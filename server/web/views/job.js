@@ -124,7 +124,8 @@ function facts(job, x, now) {
   const held = (job.held || []).map((y) => y.node + ': ' + y.gpus.join(', ') + (y.milli < 1000 ? ' (' + y.milli / 1000 + ' of each)' : ''));
   return [
     ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
-    ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') + ' of ' + sizes(job) : holding.includes(job.state) ? '–' : 'nothing of ' + sizes(job)],
+    ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') + ' of ' + sizes(job) : holding.includes(job.state) ? '–' : job.ended ? null : 'nothing of ' + sizes(job)],
+    ['Asked for', job.ended ? sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs') : null],
     ['Where', held.join('; ')],
     ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
     ['Ran', span(seconds(st.ran) + (st.phase === 'running' ? (now - ms(st.since)) / 1000 : 0)) + (job.time_limit ? ' of at most ' + span(seconds(job.time_limit)) : '')],

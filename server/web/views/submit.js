@@ -22,7 +22,7 @@ gpus: 1-4
 const fields = [
   ['name', 'Name', 'what you will call it; default: its id', (v) => ({ name: v })],
   ['command', 'Command', 'python train.py --epochs 90', (v) => ({ command: words(v) })],
-  ['dir', 'Working folder', 'the full path on the machine; default: a folder of its own', (v) => ({ dir: v })],
+  ['dir', 'Working folder', 'full path; default: a new folder', (v) => ({ dir: v })],
   ['gpus', 'GPUs', '2, or 1-8 if the script can be resized', sizes],
   ['time_limit', 'Time limit', '2h; default: none', (v) => ({ time_limit: v })],
   ['estimate', 'Expected run time', '90m; default: unknown', (v) => ({ estimate: v })],
