@@ -8,7 +8,9 @@ package local
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,54 +21,92 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-const boxImage = "localhost/fairway-test:1"
+// container is a runtime of this machine, with an image of one program.
+type container struct {
+	Runtime
+	image string
+}
 
-// realPodman returns a podman with images of its own: one, with one program. The test is
-// skipped where podman cannot run a container at all.
-func realPodman(t *testing.T) Runtime {
+// realContainer returns a runtime; the test is skipped where it cannot run a container at all.
+func realContainer(t *testing.T, kind string) container {
 	t.Helper()
-	podman, err := exec.LookPath("podman")
+	program, err := exec.LookPath(kind)
 	if err != nil {
-		t.Skip("podman is not installed")
+		t.Skipf("%s is not installed", kind)
 	}
 	if testing.Short() {
 		t.Skip("runs containers")
 	}
 	dir := t.TempDir()
-	own := fmt.Sprintf("%s --root %s/root --runroot %s/run --tmpdir %s/tmp --runtime-flag root=%s/oci --storage-driver vfs", podman, dir, dir, dir, dir)
-	r := Runtime{Kind: Podman, Program: filepath.Join(dir, "podman"), Init: findInit()}
-	ask := func(args ...string) error {
-		_, err := r.ask(context.Background(), nil, os.Environ(), args...)
-		return err
-	}
-	writeProgram(t, r.Program, "#!/bin/sh\nexec "+own+` "$@"`+"\n")
-	if err := ask("import", packBox(t, dir), boxImage); err != nil {
-		t.Skipf("podman cannot import an image: %v", err)
-	}
-	o := order{Box: &boxOrder{Runtime: r}}
-	try := func() error {
-		return ask(append(append([]string{"run", "--rm", "--network", "host"}, o.podman(boxUser{})...), boxImage, "/box", "none")...)
-	}
-	first := try()
-	if first != nil {
-		// crun refuses machines that have both versions of control groups, so podman gets
-		// to see only one of them.
-		writeProgram(t, r.Program, "#!/bin/sh\nexec unshare --mount sh -c 'umount /sys/fs/cgroup/unified && exec "+own+` "$@"' podman "$@"`+"\n")
-		if err := try(); err != nil {
-			t.Skipf("podman cannot run a container here: %v; nor with one version of control groups: %v", first, err)
+	c := container{Runtime{Kind: kind, Program: filepath.Join(dir, kind)}, "localhost/fairway-test:1"}
+	content := buildBox(t, dir)
+	switch kind {
+	case Podman:
+		c.Init = findInit()
+		// Its images are its own.
+		own := fmt.Sprintf("%s --root %s/root --runroot %s/run --tmpdir %s/tmp --runtime-flag root=%s/oci --storage-driver vfs", program, dir, dir, dir, dir)
+		c.wrap(t, own)
+		if err := c.try("import", packBox(t, dir, content), c.image); err != nil {
+			t.Skipf("podman cannot import an image: %v", err)
+		}
+		o := order{Box: &boxOrder{Runtime: c.Runtime}}
+		run := append(append([]string{"run", "--rm", "--network", "host"}, o.podman(boxUser{})...), c.image, "/box", "none")
+		if first := c.try(run...); first != nil {
+			// crun refuses machines that have both versions of control groups, so podman gets
+			// to see only one of them.
+			writeProgram(t, c.Program, "#!/bin/sh\nexec unshare --mount sh -c 'umount /sys/fs/cgroup/unified && exec "+own+` "$@"' podman "$@"`+"\n")
+			if err := c.try(run...); err != nil {
+				t.Skipf("podman cannot run a container here: %v; nor with one version of control groups: %v", first, err)
+			}
+		}
+	case Docker:
+		host := cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock")
+		if !strings.HasPrefix(host, "unix://") {
+			t.Skipf("docker's service is at %s; want one of this machine", host)
+		}
+		c.wrap(t, program+" --host "+host)
+		if err := c.try("import", packBox(t, dir, content), c.image); err != nil {
+			t.Skipf("docker cannot import an image: %v", err)
+		}
+		t.Cleanup(func() { _ = c.try("rmi", "--force", c.image) })
+		if err := c.try("run", "--rm", "--network", "host", c.image, "/box", "none"); err != nil {
+			t.Skipf("docker cannot run a container here: %v", err)
+		}
+	case Apptainer:
+		c.wrap(t, program)
+		c.image = filepath.Join(dir, "image") // a folder is an image too
+		if err := errors.Join(os.MkdirAll(c.image, 0o755), os.WriteFile(filepath.Join(c.image, "box"), content, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.try("exec", c.image, "/box", "none"); err != nil {
+			t.Skipf("apptainer cannot run a container here: %v", err)
 		}
 	}
-	t.Cleanup(func() {
-		if left, err := r.ask(context.Background(), nil, os.Environ(), "ps", "--all", "--quiet"); err != nil || strings.TrimSpace(left) != "" {
-			t.Errorf("containers are left: %s, %v", left, err)
-			_ = ask("rm", "--all", "--force")
-		}
-	})
-	return r
+	if kind != Apptainer {
+		t.Cleanup(func() {
+			left, err := c.ask(context.Background(), nil, os.Environ(), "ps", "--all", "--quiet", "--filter", "label="+boxLabel)
+			if ids := strings.Fields(left); err != nil || len(ids) > 0 {
+				t.Errorf("containers are left: %s, %v", left, err)
+				_ = c.try(append([]string{"rm", "--force"}, ids...)...)
+			}
+		})
+	}
+	return c
 }
 
-// packBox builds the program of testdata/box and packs it for an image.
-func packBox(t *testing.T, dir string) string {
+// wrap makes a program that calls the runtime as the test wants it.
+func (c container) wrap(t *testing.T, command string) {
+	t.Helper()
+	writeProgram(t, c.Program, "#!/bin/sh\nexec "+command+` "$@"`+"\n")
+}
+
+func (c container) try(args ...string) error {
+	_, err := c.ask(context.Background(), nil, os.Environ(), args...)
+	return err
+}
+
+// buildBox builds the program of testdata/box.
+func buildBox(t *testing.T, dir string) []byte {
 	t.Helper()
 	program := filepath.Join(dir, "box")
 	build := exec.Command("go", "build", "-o", program, "./testdata/box")
@@ -78,6 +118,12 @@ func packBox(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return content
+}
+
+// packBox packs the program for an image.
+func packBox(t *testing.T, dir string, content []byte) string {
+	t.Helper()
 	var pack bytes.Buffer
 	w := tar.NewWriter(&pack)
 	if err := w.WriteHeader(&tar.Header{Name: "box", Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
@@ -96,17 +142,23 @@ func packBox(t *testing.T, dir string) string {
 	return path
 }
 
-func boxAttempt(number int, args ...string) api.Attempt {
+func (c container) attempt(number int, args ...string) api.Attempt {
 	a := attempt("boxed", number, 0b1, "")
-	a.Task.Image, a.Task.Command = boxImage, append([]string{"/box"}, args...)
+	a.Task.Image, a.Task.Command = c.image, append([]string{"/box"}, args...)
 	return a
 }
 
-// TestPodman: a real container behaves as a process of the machine does.
-func TestPodman(t *testing.T) {
+// TestContainers: a real container behaves as a process of the machine does.
+func TestContainers(t *testing.T) {
+	for _, kind := range []string{Podman, Docker, Apptainer} {
+		t.Run(kind, func(t *testing.T) { testContainer(t, kind) })
+	}
+}
+
+func testContainer(t *testing.T, kind string) {
 	t.Setenv("FROM_THE_DAEMON", "must not be inside")
-	runtime := realPodman(t)
-	r := newRig(t, func(c *Config) { c.Runtime = runtime })
+	box := realContainer(t, kind)
+	r := newRig(t, func(c *Config) { c.Runtime = box.Runtime })
 	log := func(id api.AttemptID) string { return read(t, r.m.attemptDir(id), rankLog(0)) }
 	ready := func(id api.AttemptID) {
 		t.Helper()
@@ -117,7 +169,7 @@ func TestPodman(t *testing.T) {
 	}
 
 	t.Run("runs", func(t *testing.T) {
-		a := boxAttempt(1, "show", "7")
+		a := box.attempt(1, "show", "7")
 		a.Task.Dir = t.TempDir()
 		a.Task.Env = map[string]string{"PATH": "/inside", "HIDDEN": "four"}
 		r.orders.set(a)
@@ -132,7 +184,7 @@ func TestPodman(t *testing.T) {
 				t.Errorf("log %s\nhas no %q", said, want)
 			}
 		}
-		if r.m.group && !strings.Contains(said, "/fairway-boxed.1-") {
+		if r.m.group && kind != Docker && !strings.Contains(said, "/fairway-boxed.1-") {
 			t.Errorf("the container is not in the control group of its attempt: %s", said)
 		}
 		for _, path := range []string{filepath.Join(a.Task.Dir, "made"), filepath.Join(r.m.jobDir(a.Job), checkpointDir, "kept")} {
@@ -142,14 +194,14 @@ func TestPodman(t *testing.T) {
 		}
 	})
 	t.Run("is suspended, and saves when the next daemon asks it to stop", func(t *testing.T) {
-		a := boxAttempt(2, "save")
+		a := box.attempt(2, "save")
 		r.orders.set(a)
 		ready(a.AttemptID)
 		a.Suspended = true
 		r.orders.set(a)
-		eventually(t, "it is suspended", func() bool { return len(r.orders.suspensions()) == 1 })
-		if s := r.orders.suspensions()[0]; s.Failed != "" || !isStill(t, r, "boxed") {
-			t.Errorf("%+v, and it goes on", s)
+		eventually(t, "it is suspended, or that is refused", func() bool { return len(r.orders.suspensions()) == 1 })
+		if s := r.orders.suspensions()[0]; (s.Failed != "") != (kind == Docker) || isStill(t, r, "boxed") == (kind == Docker) {
+			t.Errorf("%+v; want that all but docker suspend it", s)
 		}
 		r.reopen()
 		before := len(countOf(t, r, "boxed"))
@@ -165,7 +217,7 @@ func TestPodman(t *testing.T) {
 		}
 	})
 	t.Run("is killed when it does not stop", func(t *testing.T) {
-		a := boxAttempt(3, "stay")
+		a := box.attempt(3, "stay")
 		a.Task.GracePeriod = 1
 		r.orders.set(a)
 		ready(a.AttemptID)
@@ -180,7 +232,7 @@ func TestPodman(t *testing.T) {
 	for i, group := range []bool{r.m.group, false} {
 		t.Run(fmt.Sprintf("ends with its supervisor, group %t", group), func(t *testing.T) {
 			r.m.update(func() { r.m.group = group })
-			a := boxAttempt(4+i, "stay")
+			a := box.attempt(4+i, "stay")
 			r.orders.set(a)
 			ready(a.AttemptID)
 			r.killShim(a.AttemptID)
