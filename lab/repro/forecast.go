@@ -24,7 +24,7 @@ type ForecastConfig struct {
 	Gaps     map[string]time.Duration // mean time between submissions, by kind
 	Seeds    []uint64                 // on which no constant of the forecast was chosen
 	Policies []string
-	Dear     []string // policies that are measured on one workload and a few seeds alone
+	Dear     []string // policies whose simulation takes minutes: measured with what agents report alone
 	Progress func(part string, done, all int)
 }
 
@@ -39,10 +39,6 @@ func DefaultForecast() ForecastConfig {
 
 // chosenSeeds are those on which the constants of the forecast were chosen.
 const chosenSeeds = "21 to 30"
-
-// dearKind is the kind of workload for policies whose simulation takes minutes: one under
-// which jobs wait although a policy resizes and preempts.
-const dearKind = trace.KindPollux
 
 // otherGap is the mean time between submissions of kinds that have none of their own.
 const otherGap = 10 * time.Minute
@@ -69,37 +65,29 @@ func knowledges() []knowledge {
 	}
 }
 
-// forecastTask is a row: what is simulated on each of some seeds.
+// forecastTask is a row: what is simulated on each of the seeds.
 type forecastTask struct {
 	workload, policy string
 	knowledge
-	seeds  []uint64
-	floors int // on so many of them the floor is measured
+	floors int // on so many of the seeds the floor is measured
 }
 
-const (
-	// floorSeeds is the number of seeds on which the floor is measured, which costs half as
-	// much as the forecast.
-	floorSeeds = 2
-	// dearSeeds is the number of seeds for a policy whose simulation takes minutes.
-	dearSeeds = 4
-)
-
-// dear returns the seeds of policies whose simulation takes minutes.
-func (c ForecastConfig) dear() []uint64 { return c.Seeds[:min(dearSeeds, len(c.Seeds))] }
+// floorSeeds is the number of seeds on which the floor is measured, which costs half as
+// much as the forecast.
+const floorSeeds = 2
 
 // tasks returns the rows.
 func (c ForecastConfig) tasks() (out []forecastTask) {
 	for _, policy := range c.Policies {
 		for _, workload := range c.workloads() {
 			for _, k := range knowledges() {
-				out = append(out, forecastTask{workload, policy, k, c.Seeds, floorSeeds})
+				out = append(out, forecastTask{workload, policy, k, floorSeeds})
 			}
 		}
 	}
 	for _, policy := range c.Dear {
-		if slices.Contains(c.Kinds, dearKind) {
-			out = append(out, forecastTask{dearKind, policy, knowledges()[0], c.dear(), 0})
+		for _, workload := range c.workloads() {
+			out = append(out, forecastTask{workload, policy, knowledges()[0], 0})
 		}
 	}
 	return out
@@ -110,16 +98,16 @@ func Forecast(c ForecastConfig) ([]ForecastRow, error) {
 	tasks := c.tasks()
 	cases := make([][][]foreseen, len(tasks))
 	var runs [][2]int // task and seed
-	for i, t := range tasks {
-		cases[i] = make([][]foreseen, len(t.seeds))
-		for k := range t.seeds {
+	for i := range tasks {
+		cases[i] = make([][]foreseen, len(c.Seeds))
+		for k := range c.Seeds {
 			runs = append(runs, [2]int{i, k})
 		}
 	}
 	err := each("forecasts", runtime.NumCPU(), len(runs), c.Progress, func(n int) (err error) {
 		i, k := runs[n][0], runs[n][1]
-		if cases[i][k], err = c.run(tasks[i], tasks[i].seeds[k]); err != nil {
-			err = fmt.Errorf("%s, %s, seed %d: %w", tasks[i].workload, tasks[i].policy, tasks[i].seeds[k], err)
+		if cases[i][k], err = c.run(tasks[i], c.Seeds[k]); err != nil {
+			err = fmt.Errorf("%s, %s, seed %d: %w", tasks[i].workload, tasks[i].policy, c.Seeds[k], err)
 		}
 		return err
 	})
@@ -202,13 +190,13 @@ func (c ForecastConfig) run(t forecastTask, seed uint64) ([]foreseen, error) {
 	var told *seer
 	for range 2 {
 		s := newSeer(t.policy, t.knowledge, seed, told)
-		if slices.Index(t.seeds, seed) < t.floors {
+		if slices.Index(c.Seeds, seed) < t.floors {
 			s.odds = o
 		}
 		_, err := simulate(t.policy, c.Cluster, w, func(cfg *sim.Config) {
 			s.inner, cfg.Policy, cfg.Estimates, cfg.Seed, cfg.Interval = cfg.Policy, s, t.estimates, seed, 0
 		})
-		if err != nil {
+		if err := cmp.Or(err, s.err); err != nil {
 			return nil, err
 		}
 		told = s

@@ -4,6 +4,7 @@
 package repro
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -36,6 +37,7 @@ type seer struct {
 	tracks  map[sched.JobID]experience.Track // of jobs that report
 	open    map[sched.JobID]int              // index of the case
 	cases   []foreseen
+	err     error // the first of a forecast
 }
 
 func newSeer(spec string, k knowledge, seed uint64, told *seer) *seer {
@@ -201,14 +203,15 @@ func (p *seer) ask(s *sched.Snapshot, i int, promised time.Time) foreseen {
 // recent is the number of submissions from which later ones are foreseen.
 const recent = 200
 
-func (p *seer) start(s *sched.Snapshot, c forecast.Config, id sched.JobID) (forecast.Range, bool) {
+func (p *seer) start(s *sched.Snapshot, c forecast.Config, id sched.JobID) (r forecast.Range, ok bool) {
+	var starts map[sched.JobID]forecast.Range
 	var err error
-	if c.Policy, err = p.table.New(p.spec); err != nil {
-		return forecast.Range{}, false
+	if c.Policy, err = p.table.New(p.spec); err == nil {
+		starts, err = forecast.Starts(s, c, id)
 	}
-	starts, err := forecast.Starts(s, c, id)
-	r, ok := starts[id]
-	return r, ok && err == nil
+	p.err = cmp.Or(p.err, err)
+	r, ok = starts[id]
+	return r, ok
 }
 
 // waiting returns the forecasts, with the policy and without, whose jobs have not started yet.

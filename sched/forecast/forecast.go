@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package forecast tells when waiting jobs will start. It plays the policy forward
-// from a snapshot, many times, each time with other run times drawn for the jobs and
-// other jobs submitted later, and returns the quantiles of what comes out. A Ledger
-// compares forecasts with what came, and corrects the next ones. Coarse looks ahead
-// where the queue is too long for that. The package is pure: its random numbers come
-// from a seed.
+// from a snapshot, many times, each time with other run times drawn for the jobs, another
+// growth of their noise scale and other jobs submitted later, and returns the quantiles of
+// what comes out. A Ledger compares forecasts with what came, and corrects the next ones.
+// Coarse looks ahead where the queue is too long for that. The package is pure: its random
+// numbers come from a seed.
 //
 // # What it leaves out
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/forecast"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -235,5 +236,51 @@ func TestLedger(t *testing.T) {
 	unknown := forecast.Asked{Range: forecast.Range{Early: at(50)}, At: noon}
 	if r := l.Correct(unknown, nil, noon); r != unknown.Range {
 		t.Errorf("%v becomes %v; want it unchanged", unknown.Range, r)
+	}
+}
+
+// listener is a policy that notes the noise scale of the first job at each decision.
+type listener struct {
+	sched.Policy
+	heard *[]float64
+}
+
+func (l listener) Schedule(s *sched.Snapshot) sched.Plan {
+	if j := s.Jobs[0]; j.ID == "j0" {
+		*l.heard = append(*l.heard, j.Perf.Noise)
+	}
+	p := l.Policy.Schedule(s)
+	p.Wake = s.Now.Add(10 * time.Minute)
+	return p
+}
+
+// TestNoise: the noise scale of a job grows while it trains, in each future by something else,
+// for policies decide by it.
+func TestNoise(t *testing.T) {
+	st := queue(t, 1).State()
+	report := sched.Event{At: noon, Kind: sched.JobReported, Job: "j0", Rate: 1, Perf: &goodput.Report{Noise: 100, Limits: goodput.Limits{Initial: 1, Max: 1, LocalMin: 1, LocalMax: 1}, MostGPUs: 4}}
+	if err := st.Apply(report); err != nil {
+		t.Fatal(err)
+	}
+	j, _ := st.Job("j0")
+	j.Work = 2400
+	var heard []float64
+	c := forecast.Config{Policy: listener{named(t, "fifo"), &heard}, Future: hours} // it may last for longer than it says
+	if got, err := forecast.Starts(st.Frozen(noon), c); err != nil || len(got) != 1 {
+		t.Fatalf("%v, %v; want one start", got, err)
+	}
+	ends := map[float64]bool{}
+	for i, noise := range heard {
+		switch begins := noise == 100; {
+		case noise < 100 || noise > 100*100:
+			t.Fatalf("a noise scale of %g; want 100, and up to a hundred times that", noise)
+		case i > 0 && !begins && noise < heard[i-1]:
+			t.Fatalf("the noise scale falls from %g to %g; want it to grow", heard[i-1], noise)
+		case i > 0 && begins && heard[i-1] > 100:
+			ends[heard[i-1]] = true
+		}
+	}
+	if len(ends) < forecast.Samples/2 {
+		t.Errorf("the noise scale of %d futures grew, each to another value; want that of most of %d", len(ends), forecast.Samples)
 	}
 }

@@ -32,7 +32,7 @@ const (
 	// outside is the part of starts that should lie beyond each end of a range.
 	outside = 0.05
 	// step is the most by which one outcome changes the width of a half.
-	step = 0.4
+	step = 0.5
 	// most bounds the width of a half, over that of the forecast.
 	most = 3
 	// grain is the wait, in seconds, below which differences do not matter.

@@ -5,6 +5,7 @@ package forecast
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -18,6 +19,7 @@ type world struct {
 	from    time.Time // the present
 	now     time.Time
 	time    Left
+	grow    *rand.Rand
 	left    map[sched.JobID]*rest
 	started map[sched.JobID]time.Time
 	arrive  Arrivals    // nil: nobody submits anything
@@ -26,7 +28,7 @@ type world struct {
 }
 
 func newWorld(c Config, s *sched.Snapshot, sample int) *world {
-	w := &world{Config: c, st: s.State(), from: s.Now, now: s.Now, time: c.Future(c.rand(sample)), started: map[sched.JobID]time.Time{}}
+	w := &world{Config: c, st: s.State(), from: s.Now, now: s.Now, time: c.Future(c.rand(sample)), grow: rand.New(rand.NewPCG(c.Seed+1, uint64(sample))), started: map[sched.JobID]time.Time{}}
 	if c.Arrive != nil {
 		w.arrive = c.Arrive(c.rand(-1 - sample)) // run times stay the same with other arrivals
 		w.expect()
@@ -39,6 +41,7 @@ type rest struct {
 	seconds float64 // at speed 1
 	gpus    int     // where its speed is 1
 	speed   float64
+	noise   noise
 }
 
 // A policy that asks to decide again waits for at least a tick, and for a part of the time
@@ -98,12 +101,16 @@ func (w *world) restOf(j *sched.Job) *rest {
 	if j.Phase == sched.Running {
 		r.gpus = j.Placement.GPUs()
 	}
+	r.noise = w.noiseOf(j, r.seconds)
 	return r
 }
 
 // decide makes a decision and carries it out. It returns when the policy wants to be
 // asked again.
 func (w *world) decide() (wake time.Time, err error) {
+	if err := w.report(); err != nil {
+		return time.Time{}, err
+	}
 	s := w.st.Snapshot(w.now)
 	actions, plan, err := sched.Decide(w.Policy, s)
 	if err != nil {
@@ -147,7 +154,7 @@ func (w *world) begin(id sched.JobID) error {
 	if j.Starts > 1 {
 		r.seconds += w.Restart.Seconds() * r.speed
 	}
-	if j.Work <= 0 || r.seconds <= 0 {
+	if j.Work <= j.Done || r.seconds <= 0 { // it announces no work, or takes longer than announced
 		return nil
 	}
 	return w.st.Apply(sched.Event{At: w.now, Kind: sched.JobReported, Job: id, Done: j.Done, Rate: (j.Work - j.Done) / r.seconds * r.speed})
