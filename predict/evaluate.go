@@ -30,6 +30,8 @@ type Evaluation struct {
 	Recipes *RecipeErrors `json:"recipes,omitempty"`
 	// Parts is nil if no parts of a GPU were measured.
 	Parts *PartErrors `json:"parts,omitempty"`
+	// Steps is nil if the spread of steps was not measured.
+	Steps *StepsErrors `json:"steps,omitempty"`
 }
 
 // Split has the errors for one way to hold out samples.

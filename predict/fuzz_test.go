@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // FuzzRead: a model file that is read can be used.
@@ -41,7 +42,11 @@ func FuzzRead(f *testing.F) {
 
 // FuzzTables: what is read of tables is finite.
 func FuzzTables(f *testing.F) {
-	for _, name := range []string{"h200-solo.csv", "h200-features.csv"} {
+	features, err := os.ReadFile("../lab/profiling/data/h200-features.csv")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"h200-solo.csv", "h200-features.csv", "h200-steps.csv"} {
 		text, err := os.ReadFile("../lab/profiling/data/" + name)
 		if err != nil {
 			f.Fatal(err)
@@ -54,6 +59,13 @@ func FuzzTables(f *testing.F) {
 		if samples, err := readSolo("solo.csv", bytes.NewReader(text)); err == nil {
 			for _, s := range samples {
 				if s.Batch < 1 || s.Util < 0 || s.Util > 100 || math.IsInf(s.MemMiB, 0) || s.StepMS <= 0 {
+					t.Errorf("read %+v", s)
+				}
+			}
+		}
+		if steps, err := ReadSteps(fstest.MapFS{"h200-steps.csv": {Data: text}, "h200-features.csv": {Data: features}}, "h200"); err == nil {
+			for _, s := range steps {
+				if !(s.Spread >= 0) || math.IsInf(s.Spread, 0) {
 					t.Errorf("read %+v", s)
 				}
 			}

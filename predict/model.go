@@ -50,6 +50,8 @@ type Model struct {
 	Bands  []band  `json:"bands"`
 	// AfterBands are Bands for a step that was measured.
 	AfterBands []band `json:"after_bands"`
+	// Even is what the spread of a job's steps tells; nil if none was measured.
+	Even *evenness `json:"even,omitempty"`
 	// Step is the interval of the logarithm of measured over predicted step
 	// time.
 	Step   span        `json:"step"`
@@ -248,7 +250,7 @@ func (m *Model) check() error {
 			return errors.New("bands do not reach 100 percent")
 		}
 	}
-	if err := m.Memory.check(); err != nil {
+	if err := errors.Join(m.Memory.check(), m.Even.check()); err != nil {
 		return err
 	}
 	if r := m.Recipe; r != nil {

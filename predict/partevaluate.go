@@ -4,9 +4,7 @@
 package predict
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 
@@ -35,47 +33,7 @@ type PartErrors struct {
 // ReadParts reads GPU-fractions.csv, and features from GPU-features.csv; nil if there
 // is no such file.
 func ReadParts(dir fs.FS, gpu string) ([]PartSample, error) {
-	list, err := readFile(dir, gpu+"-fractions.csv", readParts)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	vectors, err := readFile(dir, gpu+"-features.csv", readVectors)
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		s := &list[i]
-		if s.x = vectors[key{s.Model, s.Batch}]; s.x == nil {
-			return nil, fmt.Errorf("%s at batch %d has no features in %s-features.csv", s.Model, s.Batch, gpu)
-		}
-	}
-	return list, nil
-}
-
-func readParts(name string, r io.Reader) ([]PartSample, error) {
-	t, err := readTable(name, r)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.require("threads"); err != nil {
-		return nil, err
-	}
-	samples, rows, err := soloSamples(t)
-	if err != nil {
-		return nil, err
-	}
-	var list []PartSample
-	for i, s := range samples {
-		threads, err := t.number(rows[i], "threads")
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, PartSample{s, threads})
-	}
-	return list, nil
+	return readMore(dir, gpu, "fractions", []string{"threads"}, func(s Sample, x []float64) (PartSample, error) { return PartSample{s, x[0]}, nil })
 }
 
 // EvaluateParts predicts the steps of each model with a part of the threads, by sums

@@ -28,16 +28,16 @@ type Prediction struct {
 const scaledWidth = 0.5
 
 // Predict predicts a training step from the features of a graph, at their batch size.
-func (m *Model) Predict(f *features.Features) Prediction { return m.PredictAfter(f, 0) }
+func (m *Model) Predict(f *features.Features) Prediction { return m.PredictAfter(f, Steps{}) }
 
-// PredictAfter is Predict for a job whose step was measured, in seconds; 0: not yet.
-func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
+// PredictAfter is Predict for a job whose first steps were measured.
+func (m *Model) PredictAfter(f *features.Features, first Steps) Prediction {
 	v := vectorOf(f)
 	guess := m.estimate(v)
 	util := m.util(v, guess)
-	if step > 0 {
-		corrected := guess.during(step * 1e3)
-		guess, util = corrected, m.utilAfter(v, guess, corrected)
+	known := first.Seconds > 0
+	if known {
+		guess, util = m.after(v, guess, first)
 	}
 	out := Prediction{
 		Util: util, Memory: m.memory(f, v),
@@ -45,7 +45,7 @@ func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 		StepSeconds: guess.Step / 1e3,
 	}
 	bands, steps := m.Bands, m.Step
-	if step > 0 {
+	if known {
 		bands = m.AfterBands
 	}
 	if v.recipe && m.Recipe != nil {
@@ -54,10 +54,13 @@ func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 			bands, steps = []band{{100, c.Util}}, c.Step
 		}
 	}
+	if known && m.Even.limits(first) {
+		bands = []band{{100, m.Even.Span}}
+	}
 	if m.scaled || m.part.Text != "" {
 		bands, steps = widened(bands), steps.widened()
 	}
-	if step > 0 {
+	if known {
 		steps = span{}
 	}
 	out.UtilLow, out.UtilHigh = within(bands, util)
@@ -86,12 +89,17 @@ func (m *Model) util(v *vector, p physics) float64 {
 	return clampUtil(p.Util)
 }
 
-// utilAfter is the prediction when a measured step has corrected the estimate.
-func (m *Model) utilAfter(v *vector, guess, corrected physics) float64 {
-	if v.recipe || m.Method != byTrees || m.After == nil {
-		return m.util(v, corrected)
+// after corrects an estimate by measured steps, and returns the utilisation too.
+func (m *Model) after(v *vector, guess physics, first Steps) (physics, float64) {
+	ms := first.Seconds * 1e3
+	if m.Even.limits(first) {
+		return physics{ms, min(guess.Host, ms), ms, m.Even.Util}, m.Even.Util
 	}
-	return clampUtil(math.Expm1(ln1(corrected.Util) + m.After.of(m.afterInputs(v, guess, corrected))))
+	corrected := guess.during(ms)
+	if v.recipe || m.Method != byTrees || m.After == nil {
+		return corrected, m.util(v, corrected)
+	}
+	return corrected, clampUtil(math.Expm1(ln1(corrected.Util) + m.After.of(m.afterInputs(v, guess, corrected))))
 }
 
 // within returns the interval around a predicted utilisation.

@@ -153,6 +153,13 @@ func TestModelFile(t *testing.T) {
 	if err := m.AddRecipes(recipes); err != nil {
 		t.Fatal(err)
 	}
+	steps, err := ReadSteps(os.DirFS("../lab/profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddSteps(steps); err != nil {
+		t.Fatal(err)
+	}
 	var again bytes.Buffer
 	if err := m.Write(&again); err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func TestPredictAfter(t *testing.T) {
 	}
 	x := extract(t, chain(20), 32)
 	before := m.Predict(x)
-	slow, fast := m.PredictAfter(x, 3*before.StepSeconds), m.PredictAfter(x, before.StepSeconds/3)
+	slow, fast := m.PredictAfter(x, Steps{Seconds: 3 * before.StepSeconds}), m.PredictAfter(x, Steps{Seconds: before.StepSeconds / 3})
 	if !(slow.Util < before.Util && before.Util < fast.Util) {
 		t.Errorf("utilisation %.1f at three times the step, %.1f at the predicted, %.1f at a third", slow.Util, before.Util, fast.Util)
 	}

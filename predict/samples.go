@@ -224,6 +224,43 @@ func join(dir fs.FS, gpu string, measured []Sample) (samples []Sample, without i
 	return samples, without, nil
 }
 
+// readMore reads GPU-TABLE.csv, which has the columns of solo measurements and some
+// more, and features from GPU-features.csv; nil if there is no such table.
+func readMore[T any](dir fs.FS, gpu, name string, columns []string, of func(Sample, []float64) (T, error)) ([]T, error) {
+	t, err := readFile(dir, gpu+"-"+name+".csv", readTable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.require(columns...); err != nil {
+		return nil, err
+	}
+	samples, rows, err := soloSamples(t)
+	if err != nil {
+		return nil, err
+	}
+	vectors, err := readFile(dir, gpu+"-features.csv", readVectors)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]T, len(samples))
+	for i, s := range samples {
+		if s.x = vectors[key{s.Model, s.Batch}]; s.x == nil {
+			return nil, fmt.Errorf("%s: %s at batch %d has no features in %s-features.csv", t.name, s.Model, s.Batch, gpu)
+		}
+		x, err := t.numbers(rows[i], columns)
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = of(s, x); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", t.name, rows[i]+2, err)
+		}
+	}
+	return list, nil
+}
+
 func readFile[T any](dir fs.FS, name string, read func(string, io.Reader) (T, error)) (T, error) {
 	f, err := dir.Open(name)
 	if err != nil {

@@ -18,6 +18,7 @@ const (
 	busyWeight  = 0.3 // of the prior, see sumFit
 	hostWeight  = 0.3
 	hostBound   = 88 // percent; below it the host determines the step
+	busyBound   = 97 // percent; from there on the GPU does
 	fewSamples  = 50 // below it, a linear model
 	innerFolds  = 5  // for the residuals that trees learn
 	outerFolds  = 10 // for intervals
@@ -37,7 +38,7 @@ func memoryTrees() treeConfig {
 
 // bandEdges are the bounds of predictions with separate intervals: predictions near
 // 100 percent are nearly always right.
-func bandEdges() []float64 { return []float64{60, 97, 100} }
+func bandEdges() []float64 { return []float64{60, busyBound, 100} }
 
 // Train makes the model of a GPU type. The same samples in the same order
 // give the same model.

@@ -74,9 +74,10 @@ func crossValidate(samples []Sample, name func(*Sample) string) ([]Test, error) 
 // model and by the baselines.
 func (m *Model) test(s Sample, p physics, others map[string]func(*Sample, physics) float64) Test {
 	anywhere := m.estimate(s.x)
+	_, after := m.after(s.x, anywhere, Steps{Seconds: s.StepMS / 1e3})
 	t := Test{Sample: s, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
 		PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
-		OwnSteps: m.utilAfter(s.x, anywhere, anywhere.during(s.StepMS)),
+		OwnSteps: after,
 	}}
 	for method, predict := range others {
 		t.Util[method] = clampUtil(math.Expm1(predict(&s, p)))

@@ -32,7 +32,7 @@ type predictFlags struct {
 	recipe string
 	shape  string
 	part   string
-	stepMS float64
+	stepMS []float64
 	with   []string
 	mode   string
 	asJSON bool
@@ -55,7 +55,8 @@ Training means SGD with momentum in single precision, as PyTorch runs it, unless
 checkpoint (layers are computed again in the backward pass), compile (torch.compile),
 joined by +. --decoder
 describes a GPT-like model that is too large to export. --step-ms corrects the
-prediction by the measured time of a step. --part predicts for a part of the GPU.
+prediction by measured steps: ten or more also tell, by how much they differ, whether
+the GPU or the host limits them. --part predicts for a part of the GPU.
 
 The first dimension of the inputs is the batch. Other dynamic dimensions need a size:
 --dim sequence=128, or --dim input_ids:1=128 by position, or --assume 128 for all
@@ -84,7 +85,7 @@ of them. See docs/predict.md.`,
 	c.Flags().StringVar(&f.recipe, "recipe", "", "how the model is trained: amp or bf16, adam, checkpoint, compile, joined by +")
 	c.Flags().StringVar(&f.part, "part", "", "part of the GPU: a share of its threads under MPS (50%), or a profile of MIG (3g.71gb)")
 	c.Flags().StringVar(&f.shape, "decoder", "", "shape of a GPT-like model instead of a file: layers, width, heads, vocabulary, sequence")
-	c.Flags().Float64Var(&f.stepMS, "step-ms", 0, "measured time of a step, which corrects the prediction")
+	c.Flags().Float64SliceVar(&f.stepMS, "step-ms", nil, "measured time of a step, which corrects the prediction; better those of ten steps or more, separated by commas")
 	c.Flags().StringSliceVar(&f.with, "with", nil, "also predict the slowdown when sharing the GPU with this model, FILE or FILE:BATCH")
 	c.Flags().StringVar(&f.mode, "mode", "time-slice", "with --with: how the GPU is shared, time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
@@ -126,7 +127,7 @@ func (f *predictFlags) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return fmt.Errorf("predict: %s: %w", name, err)
 	}
-	p := model.PredictAfter(x, f.stepMS/1e3)
+	p := model.PredictAfter(x, predict.StepsOf(f.seconds()))
 	forecast := forecastOf(name, model, x, p)
 	if forecast.With, err = f.beside(model, p, options); err != nil {
 		return err
@@ -162,6 +163,15 @@ func (f *predictFlags) graph(c *cobra.Command, name string) (*onnx.Model, error)
 	return graph, nil
 }
 
+// seconds are the measured steps.
+func (f *predictFlags) seconds() []float64 {
+	var list []float64
+	for _, ms := range f.stepMS {
+		list = append(list, ms/1e3)
+	}
+	return list
+}
+
 // options are the sizes that the flags give.
 func (f *predictFlags) options() (onnx.Options, error) {
 	o := onnx.Options{Batch: f.batch, Assume: f.assume, Dims: map[string]int64{}}
@@ -171,8 +181,10 @@ func (f *predictFlags) options() (onnx.Options, error) {
 	if !(f.speed >= 0.01 && f.speed <= 100) {
 		return o, usagef("--host-speed %g: want 0.01 to 100", f.speed)
 	}
-	if !(f.stepMS >= 0 && f.stepMS < 1e9) {
-		return o, usagef("--step-ms %g: want the milliseconds of a step", f.stepMS)
+	for _, ms := range f.stepMS {
+		if !(ms > 0 && ms < 1e9) {
+			return o, usagef("--step-ms %g: want the milliseconds of a step", ms)
+		}
 	}
 	if f.assume < 0 {
 		return o, usagef("--assume %d: want 1 or more", f.assume)

@@ -218,7 +218,7 @@ func newPredictTrain() *cobra.Command {
 		Use:   "train --data DIR --gpu NAME --out FILE",
 		Short: "Train the prediction model of a GPU type",
 		Long: `Train the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv,
-and from NAME-recipes.csv if it exists. The same tables give the same bytes. Models
+and from NAME-recipes.csv and NAME-steps.csv if they exist. The same tables give the same bytes. Models
 in predict/models are embedded in the binary
 at build time.`,
 		Example: `  fairway predict train --data lab/profiling/data --gpu h200 --out predict/models/h200.json`,
@@ -235,7 +235,7 @@ at build time.`,
 			if err != nil {
 				return fmt.Errorf("predict train: %w", err)
 			}
-			if err := addRecipes(m, data, gpu); err != nil {
+			if err := errors.Join(addRecipes(m, data, gpu), addSteps(m, data, gpu)); err != nil {
 				return fmt.Errorf("predict train: %w", err)
 			}
 			if err := writeFile(out, m.Write); err != nil {
@@ -262,4 +262,13 @@ func addRecipes(m *predict.Model, data, gpu string) error {
 		return err
 	}
 	return m.AddRecipes(recipes)
+}
+
+// addSteps fits what the spread of steps tells, if the folder has it.
+func addSteps(m *predict.Model, data, gpu string) error {
+	steps, err := predict.ReadSteps(os.DirFS(data), gpu)
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	return m.AddSteps(steps)
 }

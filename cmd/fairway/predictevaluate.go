@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +55,9 @@ models measured in that session or later are also predicted from earlier measure
 			if e.Parts, err = evaluateParts(samples, data, gpu); err != nil {
 				return fmt.Errorf("predict evaluate: %w", err)
 			}
+			if e.Steps, err = evaluateSteps(samples, data, gpu); err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(e)
 			}
@@ -90,6 +94,15 @@ func evaluateParts(samples []predict.Sample, data, gpu string) (*predict.PartErr
 	return predict.EvaluateParts(parts, samples, gpu)
 }
 
+// evaluateSteps predicts steps whose spread was measured; nil if the folder has none.
+func evaluateSteps(samples []predict.Sample, data, gpu string) (*predict.StepsErrors, error) {
+	steps, err := predict.ReadSteps(os.DirFS(data), gpu)
+	if err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	return predict.EvaluateSteps(steps, samples)
+}
+
 func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 	fmt.Fprintf(w, "%s: %d steps of %d models in %d families, held out\n\n", e.GPU, e.Rows, e.Models, e.Families)
 	model, family := e.Splits[0], e.Splits[1]
@@ -120,6 +133,13 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 	if p := e.Parts; p != nil {
 		fmt.Fprintf(w, "\n%d steps of %d models with a part of the GPU's threads, each model held out: utilisation RMSLE %.3f; step time median error %.1f %%, RMSLE %.3f; how much longer it takes than with all threads, median error %.1f %%, RMSLE %.3f (%.3f if that were ignored)\n",
 			p.Rows, p.Models, p.RMSLE, 100*p.Step.Median, p.Step.RMSLE, 100*p.Longer.Median, p.Longer.RMSLE, p.Ignored)
+	}
+	if s := e.Steps; s != nil {
+		percent := func(spread float64) float64 { return 100 * math.Expm1(spread) }
+		fmt.Fprintf(w, "\n%d steps of %d models on a host of unknown speed, each model held out: utilisation RMSLE %.3f before the job runs, %.3f by the mean of its first steps, %.3f by their mean and spread\n",
+			s.Rows, s.Models, s.Before, s.ByMean, s.BySteps)
+		fmt.Fprintf(w, "the 90th percentile of steps is above the 10th by %.1f %% (median) where the GPU limits them, by %.1f %% where the host does; %d steps are called even, below %.1f %%, and the GPU is busy at least %.1f %% of the time in them\n",
+			percent(s.Busy), percent(s.Waits), s.Even, percent(s.Below), s.Least)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w)

@@ -19,6 +19,7 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 # The options recorded in a session's entry in the machine file.
 SETTINGS = {"solo": ("warmup", "window", "max_batches"),
+            "steps": ("warmup", "window", "max_batches"),
             "recipes": ("warmup", "window"),
             "fractions": ("warmup", "window"),
             "pairs": ("mps", "group", "per_group", "seed", "most_ms", "again", "warm", "settle", "pair_window", "pair_window_least",
@@ -65,6 +66,7 @@ def parse(arguments):
     shared, measured, alone, paired = shared_options()
     commands.add_parser("list", parents=[shared], help="print the catalogue")
     commands.add_parser("solo", parents=[shared, measured, alone], help="measure models alone")
+    commands.add_parser("steps", parents=[shared, measured, alone], help="measure models alone again, and how even their steps are")
     two = commands.add_parser("pairs", parents=[measured, paired], help="measure two models at a time")
     two.add_argument("--mps", action="store_true", help="under NVIDIA's multi-process service")
     two.add_argument("--count", type=int, default=0, help="stop after this many pairs")
@@ -125,6 +127,10 @@ class Bench:
     def alone(self, options):
         return solo.Solo(options, self.solo_table, self.sampler, self.session("solo", options)).run(self.processes, chosen(options))
 
+    def stepped(self, options):
+        table = rows.Table(self.path + "-steps.csv", solo.STEPS_COLUMNS)
+        return solo.Solo(options, table, self.sampler, self.session("steps", options)).run(self.processes, chosen(options))
+
     def paired(self, options):
         campaign = pairs.Pairs(options, self.pairs_table, self.sampler, self.session("pairs", options))
         with pairs.SharedServer() if options.mps else contextlib.nullcontext({}) as environment:
@@ -171,7 +177,7 @@ def measure(options):
     bench = Bench(options)
     bench.sampler.start()
     try:
-        added = {"solo": bench.alone, "recipes": bench.by_recipe, "fractions": bench.by_fraction, "pairs": bench.paired, "triples": bench.tripled,
+        added = {"solo": bench.alone, "steps": bench.stepped, "recipes": bench.by_recipe, "fractions": bench.by_fraction, "pairs": bench.paired, "triples": bench.tripled,
                  "campaign": bench.campaign}[options.command](options)
     finally:
         bench.sampler.close()
@@ -187,7 +193,7 @@ def gpu_mib():
 
 def main():
     options = parse(sys.argv[1:])
-    {"list": list_models, "graphs": draw_graphs, "solo": measure, "recipes": measure, "fractions": measure, "pairs": measure,
+    {"list": list_models, "graphs": draw_graphs, "solo": measure, "steps": measure, "recipes": measure, "fractions": measure, "pairs": measure,
      "triples": measure, "campaign": measure}[options.command](options)
 
 

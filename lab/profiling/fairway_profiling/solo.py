@@ -16,6 +16,8 @@ COLUMNS = ("model", "family", "batch", "input", "params", "status",
            "step_ms_median", "step_ms_mean", "steps", "window_s", "warmup_s",
            "power_w_mean", "sm_mhz_mean", "loss", "note", "session", "harness")
 
+STEPS_COLUMNS = COLUMNS + ("step_ms_p10", "step_ms_p90")
+
 START_SECONDS = 4  # to open the GPU and take the first step; an estimate for planning only
 
 
@@ -117,7 +119,7 @@ class Solo:
             row.update(status=failure.status, note=failure.note)
             self.record(entry, batch, row)
             return False
-        row.update({k: result[k] for k in ("steps", "step_ms_mean", "step_ms_median", "loss")})
+        row.update({k: result[k] for k in ("steps", "step_ms_mean", "step_ms_median", "step_ms_p10", "step_ms_p90", "loss")})
         row.update(status="ok", window_s=result["ended"] - result["began"], warmup_s=self.options.warmup,
                    mem_allocated_mib=result["allocated"] / MIB, mem_reserved_mib=result["reserved"] / MIB)
         row.update(counters(self.sampler.between(result["began"], result["ended"]), self.idle_mib))

@@ -117,8 +117,17 @@ class Trainer:
         counted = counted_steps(times, settle * 1000, (settle + seconds) * 1000)
         return {"began": began, "ended": ended, "steps": len(counted), "loss": loss.item(),
                 "step_ms_mean": statistics.fmean(counted), "step_ms_median": statistics.median(counted),
+                "step_ms_p10": quantile(counted, 0.1), "step_ms_p90": quantile(counted, 0.9),
                 "allocated": self.torch.cuda.max_memory_allocated() if self.cuda else 0,
                 "reserved": self.torch.cuda.max_memory_reserved() if self.cuda else 0}
+
+
+def quantile(values, share):
+    """With linear interpolation."""
+    values = sorted(values)
+    at = share * (len(values) - 1)
+    low = int(at)
+    return values[low] + (at - low) * (values[min(low + 1, len(values) - 1)] - values[low])
 
 
 def counted_steps(times, start, end):
