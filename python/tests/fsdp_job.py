@@ -1,7 +1,7 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Jobs that the tests of execution plans run: gpt or noise."""
+"""Jobs that the tests of execution plans run: gpt, titan or noise."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ torch.set_num_threads(1)
 fairway.loop._STILL = fairway.loop._WRITING = 1.0  # checkpoints in memory may be frequent
 
 
-def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0) -> None:
-    """A tiny GPT. Rank 0 appends each step, its plan and its loss to the file "losses". A
+def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0, titan: bool = False) -> None:
+    """A tiny GPT, or TorchTitan's Llama. Rank 0 appends each step, its plan and its loss to the file "losses". A
     file "pace" has the seconds that it pauses in each step, by the name of its plan; "":
     under any other. A file "disk" says how the disk is."""
     torch.manual_seed(7 if os.environ.get("RANK", "0") == "0" else 8)  # the model of rank 0 counts
     data = fsdp_gpt.Text(16, 6000)
-    model = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4)
+    if titan:
+        model, split = _llama(len(data.alphabet))
+    else:
+        model, split = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4), fsdp_gpt.split
     run = fsdp.wrap(
         model, lambda params: torch.optim.AdamW(params, lr=3e-3), data, batch_size=8, epochs=8 * steps / len(data), clip=1.0,
-        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split,
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=split,
         checkpoint_every=checkpoint_every, memory_every=0.1,
     )  # fmt: skip
     _use_disk(folder, run)
@@ -52,6 +55,16 @@ def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0) -> None:
             parts.clear()
         time.sleep(_pause(folder, name))
         run.step(loss)
+
+
+def _llama(words: int) -> tuple[torch.nn.Module, fsdp.Split]:
+    from torchtitan.models.llama3.infra.parallelize import apply_tp
+    from torchtitan.models.llama3.model.args import TransformerModelArgs
+    from torchtitan.models.llama3.model.model import Transformer
+
+    model = Transformer(TransformerModelArgs(dim=32, n_layers=2, n_heads=4, vocab_size=words, max_seq_len=16))
+    model.init_weights()
+    return model, lambda model, mesh: apply_tp(model, mesh, loss_parallel=False, enable_float8_tensorwise_tp=False)
 
 
 def _use_disk(folder: str, run: fsdp.Run) -> None:
@@ -113,7 +126,7 @@ def _halves(model: torch.nn.Module, mesh: torch.distributed.DeviceMesh) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "gpt":
-        gpt(sys.argv[2], int(sys.argv[3]), *map(float, sys.argv[4:]))
+    if sys.argv[1] in ("gpt", "titan"):
+        gpt(sys.argv[2], int(sys.argv[3]), *map(float, sys.argv[4:]), titan=sys.argv[1] == "titan")
     else:
         noise(int(sys.argv[2]), int(sys.argv[3]))

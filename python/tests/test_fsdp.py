@@ -4,6 +4,7 @@
 """Execution plans, and trainings under them with real processes over gloo."""
 
 import functools
+import importlib.util
 import json
 import math
 import shutil
@@ -58,10 +59,10 @@ def losses(folder):
 
 
 @functools.lru_cache(maxsize=None)
-def losses_alone(steps):
-    """The losses of the tiny GPT, run once in one process."""
+def losses_alone(steps, job="gpt"):
+    """The losses of a job, run once in one process."""
     with tempfile.TemporaryDirectory() as folder:
-        run([JOB, "gpt", folder, str(steps)])
+        run([JOB, job, folder, str(steps)])
         return losses(Path(folder))
 
 
@@ -91,10 +92,10 @@ class Sharded(unittest.TestCase):
         self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 120,
                     "FAIRWAY_CHECKPOINT_DIR": str(self.folder / "kept"), "FAIRWAY_REPORT_SECONDS": 0.1}
 
-    def attempt(self, number, plan, leave_after=None):
+    def attempt(self, number, plan, leave_after=None, job="gpt"):
         """Runs an attempt to its end, or asks it to leave after some steps."""
         (self.folder / "pace").write_text(json.dumps({"": 0.05 if leave_after else 0.0}))
-        running = Running([JOB, "gpt", str(self.folder), str(self.STEPS)], parse(plan).ranks, dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN=plan))
+        running = Running([JOB, job, str(self.folder), str(self.STEPS)], parse(plan).ranks, dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN=plan))
         if leave_after:
             wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= 8 * leave_after, 600)
             running.notice()
@@ -160,9 +161,9 @@ class Sharded(unittest.TestCase):
         (self.folder / "disk").write_text(json.dumps(disk))
         return Running([JOB, "gpt", str(self.folder), str(self.STEPS), "0.3"], 2, dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN="fsdp2"))
 
-    def check_losses(self, rel_tol=1e-5):
+    def check_losses(self, rel_tol=1e-5, job="gpt"):
         """The losses are those of one process, however often a step was done. Returns the steps."""
-        want, _, _ = losses_alone(self.STEPS)
+        want, _, _ = losses_alone(self.STEPS, job)
         got, steps, _ = losses(self.folder)
         self.assertEqual(sorted(set(steps)), list(range(self.STEPS)))
         for step, loss in zip(steps, got):
@@ -204,6 +205,14 @@ class Sharded(unittest.TestCase):
         self.assertEqual({r["save_failed"] for r in self.daemon.reports if "save_failed" in r}, {"No space left on device"})
         self.assertNotIn("save_failed", self.daemon.reports[-1])
         self.assertTrue(list(kept.glob("shards-*")))
+
+    @unittest.skipIf(importlib.util.find_spec("torchtitan") is None, "torchtitan is not installed")
+    def test_a_model_of_torchtitan(self):
+        """Divided by its own functions, with sequence parallelism."""
+        self.attempt(1, "fsdp2", leave_after=4, job="titan")
+        self.attempt(2, "tp2", leave_after=12, job="titan")
+        self.attempt(3, "fsdp2+recompute", job="titan")
+        self.assertEqual(len(self.check_losses(1e-4, "titan")), self.STEPS)
 
     def test_noise_of_shards_is_that_of_the_whole(self):
         """Accumulated, paired, and in the metric of Adam: two ranks, replicas or halves of

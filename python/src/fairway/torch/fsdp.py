@@ -73,8 +73,8 @@ class Run(fairway.torch.Run):
 
     tensor divides the layers among the ranks of a mesh, with PyTorch's
     parallelize_module; without it, plans with tensor parallelism fail. blocks returns
-    the parts of the model that are gathered one at a time, by default the members of all
-    its ModuleLists. shard holds options for fully_shard, such as mp_policy. scheduler is a
+    the parts of the model that are gathered one at a time, by default the members of its
+    ModuleLists. shard holds options for fully_shard, such as mp_policy. scheduler is a
     function of the optimiser. Without a plan from Fairway, all ranks are replicas."""
 
     def __init__(
@@ -193,16 +193,17 @@ class Run(fairway.torch.Run):
         elif near:
             self.agent.save_near(lambda: self._write_near(content, number))
         else:
-            self.agent.write_behind(lambda: lambda: self._write(tensors, content, number))
+            gpu = torch.cuda.current_device() if self.device.type == "cuda" else None
+            self.agent.write_behind(lambda: lambda: self._write(tensors, content, number, gpu))
 
-    def _write(self, tensors: dict[str, Any], content: checkpoints.Copy, number: int) -> None:
+    def _write(self, tensors: dict[str, Any], content: checkpoints.Copy, number: int, gpu: Optional[int]) -> None:
+        if gpu is not None:
+            torch.cuda.set_device(gpu)  # of this thread: it would ask the first one about its memory
         if self._near.available:
             try:
                 self._write_near(content, number)
             except Exception:  # noqa: BLE001: the disk shall say whether it is more than that
                 log.exception("cannot write a checkpoint to memory")
-        if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)  # of this thread
         self._store.save(_laid_out(tensors, content.state["tensors"]), content.state["course"], number)
 
     def _write_near(self, content: checkpoints.Copy, number: int) -> None:
@@ -302,11 +303,13 @@ def _plan_of(env: Environment) -> Plan:
 
 
 def _members_of_lists(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The members of all ModuleLists that are in no other, such as the blocks of a transformer."""
+    """The members of all ModuleLists that are in no other, such as the blocks of a
+    transformer. A ModuleDict whose members are all of one kind is such a list too."""
     found: list[torch.nn.Module] = []
     for part in model.children():
-        if isinstance(part, torch.nn.ModuleList):
-            found.extend(part)
+        alike = isinstance(part, torch.nn.ModuleDict) and len({type(member) for member in part.values()}) == 1
+        if alike or isinstance(part, torch.nn.ModuleList):
+            found.extend(part.children())
         else:
             found.extend(_members_of_lists(part))
     return found
