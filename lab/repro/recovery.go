@@ -229,9 +229,9 @@ var acrosses = []struct {
 	{"replicas: each node has the state, every 2 min for 0.5 s", func(h *sim.HardwareConfig) {
 		h.MemoryEvery, h.Save, h.MemoryNodes = sched.Duration(2*time.Minute), sched.Duration(time.Second/2), maxCopies
 	}},
-	{"parts of the model: on two nodes, every 4 min for 1 s; the disk, every 2 h, stops the training for 20 s", func(h *sim.HardwareConfig) {
+	{"parts of the model: on two nodes, every 4 min for 1 s; on the disk, written behind the training every 2 h for 1 s of it", func(h *sim.HardwareConfig) {
 		h.MemoryEvery, h.MemorySave, h.MemoryNodes = sched.Duration(4*time.Minute), sched.Duration(time.Second), 2
-		h.Checkpoint = sched.Duration(2 * time.Hour)
+		h.Checkpoint, h.Save = sched.Duration(2*time.Hour), sched.Duration(time.Second)
 	}},
 }
 

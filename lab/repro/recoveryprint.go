@@ -298,6 +298,8 @@ func bySize(low, high int) func(*sim.Result) float64 {
 func (r *Recovery) Claims() []Claim {
 	all := r.With[len(r.With)-1].of(ettr)
 	worst := num.Quantile(all, 0)
+	last := r.Across[len(r.Across)-1]
+	across := num.Mean(last.of(ettr))
 	price := r.Config.priced(r.Spares[0].Config)
 	best := 0
 	for n, row := range r.Spares {
@@ -307,6 +309,7 @@ func (r *Recovery) Claims() []Claim {
 	}
 	return []Claim{
 		{fmt.Sprintf("ETTR with all parts on %d GPUs, worst seed", nodeGPUs*r.Config.Nodes), "97 % or more", fmt.Sprintf("%.2f %%", 100*worst), worst >= 0.97},
+		{fmt.Sprintf("ETTR with what works across nodes, parts of the model, %d spares, mean", last.Config.Spares), "97 % or more", fmt.Sprintf("%.2f %%", 100*across), across >= 0.97},
 		{"spares that gain the most in the simulation", "within one of the price", fmt.Sprintf("%d, the price says %d", best, price.Pays()), abs(best-price.Pays()) <= 1},
 	}
 }

@@ -32,9 +32,9 @@ source as we remember it, not read again. *Assumed*: no public figure is known t
   A slow node is taken out if the clock of its GPU shows it, or if the GPU was slow before; else it is only named ([stragglers](../failures.md#stragglers)).
 - [Checkpoints in memory](../../python/README.md#checkpoints), on a second node too: in gangs that use
   ` + "`fairway.torch`" + `, whether their ranks are replicas or have parts of the model (` + "`fairway.torch.fsdp`" + `), where the job has
-  a folder in the memory of its nodes. Checkpoints on the disk are written behind the training by replicas only.
+  a folder in the memory of its nodes. Checkpoints on the disk are written behind the training by both.
 - Warm starts and recovery in place: on one machine. Above they work across nodes.
-- Spares: the price is there, and ` + "`fairway nodes --json`" + ` has the rates. Only the simulator keeps nodes free.
+- Spares: the layer [` + "`@spare`" + `](../failures.md#spares) keeps as many nodes free as pay, by the outages that the scheduler has seen.
 `
 
 // recoveryLimits says what the simulation leaves out.
