@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 import fairway
 from fairway.agent import Agent
-
-Agree = Callable[[float], float]  # the largest value of all ranks
+from fairway.meeting import Largest, Meeting, largest_with_torch
 
 _CHECKPOINT = re.compile(r"^checkpoint-(\d+)$")
 _STATE = "trainer_state.json"  # what a trainer writes last but for its random states
@@ -54,14 +51,11 @@ class FairwayCallback:
     that of one GPU, so the batch of all of them changes."""
 
     def __init__(
-        self, agent: Optional[Agent] = None, agree: Optional[Agree] = None, agree_every: float = 0.5, resizes: bool = False
+        self, agent: Optional[Agent] = None, agree: Optional[Largest] = None, agree_every: float = 0.5, resizes: bool = False
     ) -> None:
         self.agent = agent or fairway.init()
-        self._agree = agree or _agree_with_torch
-        self._agree_every = agree_every
+        self._meeting = Meeting(self.agent.env.world, agree or largest_with_torch, agree_every)
         self._resizes = resizes
-        self._pause, self._agreed_at = 1, 0  # in steps
-        self._agreed_time = time.monotonic()
         self._stopping = False
         self._saved = -1  # the last step that the trainer saved
 
@@ -75,12 +69,12 @@ class FairwayCallback:
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         self.agent.able("resizes" if self._resizes else "saves")
         self.agent.restored(state.global_step, _work(state))
-        self._agreed_at, self._agreed_time = state.global_step, time.monotonic()
+        self._meeting.begin(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> Any:
         self.agent.progress(state.global_step, _work(state))
-        if not self._stopping and self._asked(state.global_step):
-            self._stopping = True
+        if not self._stopping:
+            (self._stopping,) = self._meeting.ask(state.global_step, self.agent.should_stop())
         if self._stopping:
             control.should_save = True
             control.should_training_stop = True
@@ -110,29 +104,6 @@ class FairwayCallback:
             return lambda *_args, **_more: None
         raise AttributeError(name)
 
-    def _asked(self, step: int) -> bool:
-        """Whether any rank was asked to stop. All ranks ask each other after
-        the same steps, about every half second."""
-        if self.agent.env.world == 1:
-            return self.agent.should_stop()
-        if step - self._agreed_at < self._pause:
-            return False
-        now = time.monotonic()
-        pace = self._agree((now - self._agreed_time) / max(1, step - self._agreed_at))
-        asked = self._agree(float(self.agent.should_stop())) > 0
-        self._pause = max(1, min(int(self._agree_every / max(pace, 1e-9)), 2 * self._pause))
-        self._agreed_at, self._agreed_time = step, time.monotonic()
-        return asked
-
 
 def _work(state: Any) -> Optional[float]:
     return float(state.max_steps) if state.max_steps and state.max_steps > 0 else None
-
-
-def _agree_with_torch(value: float) -> float:
-    """The largest value of all ranks, over the process group of the trainer."""
-    if "torch" not in sys.modules:
-        return value
-    from fairway.torch.gang import largest
-
-    return largest(value)
