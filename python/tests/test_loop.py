@@ -121,6 +121,15 @@ class LoopTests(unittest.TestCase):
         env = Environment(batch_scale=0.25, batch_local_min=4, batch_local_max=12)
         self.assertEqual(limits_of(Agent(env), 32).local_max, 4)
 
+    def test_how_soon_memory_is_saved_to_again(self):
+        """So that the training stands still for 0.4 % of its time, but for the first save."""
+        loop = make_loop()
+        loop.save_near = lambda: time.sleep(0.2)
+        loop._save_near()
+        self.assertLess(loop._next_near - time.monotonic(), 30.0 + 1e-9)
+        loop._save_near()
+        self.assertGreater(loop._next_near - time.monotonic(), 45.0)
+
     def test_not_opted_in(self):
         """Without co-adaptation nothing of it happens, whatever the daemon says."""
         loop = make_loop(adapt=False)

@@ -181,6 +181,7 @@ class Loop:
         self._noise: Optional[Noise] = None
         now = time.monotonic()
         self._last_save, self._last_choice, self._next_near = now, now, now + options.near_every
+        self._used_to_near = False  # whether memory for such saves was got: that takes longer than to fill it
         self._next_try = 0.0  # to save and leave, after a save that failed
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
@@ -337,7 +338,9 @@ class Loop:
         began = time.monotonic()
         self.save_near()  # type: ignore[misc]
         now = time.monotonic()
-        self._next_near = now + max(self._options.near_every, (now - began) / _STILL, self.agent.wrote / _WRITING)
+        still = now - began if self._used_to_near else 0.0
+        self._used_to_near = True
+        self._next_near = now + max(self._options.near_every, still / _STILL, self.agent.wrote / _WRITING)
         self._timer.restart()
 
     def _take(self, config: Config) -> None:
