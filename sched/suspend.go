@@ -136,10 +136,9 @@ func (st *State) book(now time.Time) {
 		}
 		st.cluster = &c
 	}
-	everywhere := !slices.ContainsFunc(st.cluster.Nodes, func(n Node) bool { return n.State != Down && !n.Suspend })
+	everywhere := st.cluster.suspendsEverywhere()
 	for _, j := range st.jobs {
-		j.Suspends = everywhere && j.Phase == Pending && j.losesWork() && !j.Shareable && !j.refuses(now) &&
-			(j.GPUs == 1 || len(st.cluster.Nodes) == 1 || j.MaxSpread == SameSlot || j.MaxSpread == SameMachine)
+		j.Suspends = everywhere && st.cluster.couldSuspend(j, now)
 		if p := j.Placement; len(p) == 1 && j.losesWork() && !j.Screening && !j.refuses(now) {
 			n := &st.cluster.Nodes[p[0].Node]
 			room := n.Memory - suspended[p[0].Node] - asked[p[0].Node]
@@ -151,6 +150,22 @@ func (st *State) book(now time.Time) {
 			}
 		}
 	}
+}
+
+// Suspends reports whether a job that waits can be suspended wherever it starts.
+func (c *Cluster) Suspends(j *Job, now time.Time) bool {
+	return c.suspends && c.suspendsEverywhere() && c.couldSuspend(j, now)
+}
+
+// suspendsEverywhere reports whether all nodes that are up suspend jobs.
+func (c *Cluster) suspendsEverywhere() bool {
+	return !slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.State != Down && !n.Suspend })
+}
+
+// couldSuspend reports whether a job waits that nodes which suspend jobs could suspend.
+func (c *Cluster) couldSuspend(j *Job, now time.Time) bool {
+	return j.Phase == Pending && j.losesWork() && !j.Shareable && !j.refuses(now) &&
+		(j.GPUs == 1 || len(c.Nodes) == 1 || j.MaxSpread == SameSlot || j.MaxSpread == SameMachine)
 }
 
 // refuses reports whether suspending the job has failed and is not tried again yet.

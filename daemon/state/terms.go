@@ -35,7 +35,9 @@ func (t *tx) judge(who api.Identity, s *api.Submission) (can sched.Ability, err 
 	if s.WaitForCapacity || !t.store.FixedNodes {
 		return can, nil
 	}
-	return can, t.mem.possible(tenant, &sched.Job{Spec: s.Spec, Status: sched.Status{Can: can}})
+	j := &sched.Job{Spec: s.Spec, Status: sched.Status{Can: can}}
+	j.Suspends = t.mem.state.Cluster().Suspends(j, t.now)
+	return can, t.mem.possible(tenant, j)
 }
 
 // knowsLevels refuses a rule about a level that is not there: a name that nobody uses

@@ -95,6 +95,11 @@ func TestNeverRuns(t *testing.T) {
 	if _, err := d.Submit(t.Context(), ann, []api.Submission{plain("x", 1)}); err == nil || !strings.Contains(err.Error(), "preempted, 0; set preemptible: true") {
 		t.Errorf("a plain script of a tenant without a guarantee: %v; want what could run instead", err)
 	}
+	suspends := open(t, suspending) // where it makes room all the same
+	if _, err := suspends.SetTenant(t.Context(), admin, sched.Tenant{ID: "red", Quota: 4, Borrow: true}); err != nil {
+		t.Fatal(err)
+	}
+	suspends.submit(ann, plain("x", 1))
 }
 
 // TestTimeLimit: a job that has run for its time limit, over all its attempts and
