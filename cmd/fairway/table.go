@@ -42,7 +42,7 @@ func printTable(w io.Writer, runs []finishedRun) {
 	}
 	t.Flush()
 	if s := first.Summary; s.Averaged > 0 && s.Averaged < s.Jobs {
-		fmt.Fprintf(w, "\nTimes are averaged over the same %d jobs in every row: those that ended in all of them; %d of %d are left out\n", s.Averaged, s.Jobs-s.Averaged, s.Jobs)
+		fmt.Fprintf(w, "\nTimes are averaged over the same %d jobs in every row: those that ended in all of them; %d of %d are left out. The other columns are of all jobs, over the whole of each run\n", s.Averaged, s.Jobs-s.Averaged, s.Jobs)
 	}
 	for _, r := range runs {
 		switch n := r.result.Unfinished; {
