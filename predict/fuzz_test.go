@@ -81,3 +81,17 @@ func FuzzTables(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParsePart: a part is never more than the GPU.
+func FuzzParsePart(f *testing.F) {
+	for _, seed := range []string{"50%", "100%", "0%", "NaN%", "3g.71gb", "7g.141gb", "8g.1gb", "1g.99999999999999999999gb", "g.gb"} {
+		f.Add(seed)
+	}
+	d := Device{Name: "h200", MemoryMiB: 143771}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePart(text, d)
+		if err == nil && !(p.Compute > 0 && p.Compute <= 1 && p.Bandwidth > 0 && p.Bandwidth <= 1 && p.Memory >= 0 && p.Memory <= d.MemoryMiB) {
+			t.Errorf("%q is %+v", text, p)
+		}
+	})
+}

@@ -134,8 +134,8 @@ func boundsOf(text string) (map[sched.GPUType]int, error) {
 	for _, part := range strings.Split(text, ",") {
 		gpu, count, _ := strings.Cut(part, "=")
 		n, err := strconv.Atoi(count)
-		if err != nil || gpu == "" {
-			return nil, usagef("--max-by-type has %.40q; want types with numbers of GPUs, such as h100=8,t4=32", part)
+		if _, twice := out[sched.GPUType(gpu)]; err != nil || gpu == "" || twice {
+			return nil, usagef("--max-by-type has %.40q; want types with numbers of GPUs, each once, such as h100=8,t4=32", part)
 		}
 		out[sched.GPUType(gpu)] = n
 	}

@@ -79,3 +79,19 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseRecipe: what is read says the same when it is written and read again.
+func FuzzParseRecipe(f *testing.F) {
+	for _, seed := range []string{"", "-", "amp+adam", "bf16+checkpoint+compile", "amp+bf16", "adam-adam", "sgd"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseRecipe(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseRecipe(r.String()); err != nil || again != r {
+			t.Errorf("%q is %s, and that %s, %v", text, r, again, err)
+		}
+	})
+}

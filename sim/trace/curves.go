@@ -94,7 +94,7 @@ func readCurves(r io.Reader) (*search.Table, error) {
 		line, _ := cr.FieldPos(0)
 		number := func(c int) float64 {
 			v, bad := strconv.ParseFloat(record[c], 64)
-			if (bad != nil || !(v >= 0 && v <= 1e9)) && err == nil {
+			if (bad != nil || !measurable(v)) && err == nil {
 				err = fmt.Errorf("line %d: %s = %q; want a number from 0 to 1e9", line, head[c], record[c])
 			}
 			return v
@@ -115,6 +115,9 @@ func readCurves(r io.Reader) (*search.Table, error) {
 		entries = append(entries, e)
 	}
 }
+
+// measurable reports whether a quality or a time can have been measured.
+func measurable(v float64) bool { return v >= 0 && v <= 1e9 }
 
 // lcRun is one training of LCBench.
 type lcRun struct {
@@ -160,13 +163,24 @@ func lcTable(runs map[string]lcRun) (*search.Table, error) {
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("the data set is empty")
 	}
+	if len(ids) > maxTrials {
+		return nil, fmt.Errorf("more than %d trials", maxTrials)
+	}
 	columns := slices.Sorted(maps.Keys(runs[ids[0]].Config))
 	var entries []search.Entry
 	for _, id := range ids {
 		run := runs[id]
+		if n := len(run.Log.Accuracy); n > maxEpochs {
+			return nil, fmt.Errorf("run %.20q has %d epochs; want at most %d", id, n, maxEpochs)
+		}
+		for _, v := range slices.Concat(run.Log.Accuracy, run.Log.Time) {
+			if !measurable(v) {
+				return nil, fmt.Errorf("run %.20q has an accuracy or time of %g; want a number from 0 to 1e9", id, v)
+			}
+		}
 		e := search.Entry{Curve: run.Log.Accuracy}
 		if n := len(run.Log.Time); n > 0 {
-			e.Seconds = max(0, run.Log.Time[n-1]/float64(n))
+			e.Seconds = run.Log.Time[n-1] / float64(n)
 		}
 		for _, c := range columns {
 			e.Values = append(e.Values, fmt.Sprint(run.Config[c]))

@@ -4,6 +4,7 @@
 package trace
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -60,9 +61,43 @@ func TestReadBadCurves(t *testing.T) {
 		`{"a": {}}`:                     `no data set "digits"; the file has ["a"]`,
 		`{"digits": {}}`:                "the data set is empty",
 		`{"digits": {"0": {"log": 1}}}`: "data set digits",
+		`{"digits": {"0": {"log": {"Train/val_accuracy": [-1]}}}}`: `run "0" has an accuracy or time of -1; want a number from 0 to 1e9`,
 	} {
 		if _, err := ReadCurves(strings.NewReader(text), "digits"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v; want %q", text, err, want)
 		}
 	}
+}
+
+// FuzzCurves: whatever a file holds, reading it ends with an error, or with trials that
+// can be run.
+func FuzzCurves(f *testing.F) {
+	for _, seed := range []string{
+		"lr,act,seconds,1,2\n0.001,relu,10,20,40\n0.1,tanh,30,50,45\n", "1\n2\n", "lr,1\n\"0.1\n", "lr,lr,1\n1,2,3\n4,5,6\n", "lr,seconds,1\n1,1e-300,1\n2,1e9,1\n", "lr,1\n1e-320,1\n1e308,1\n",
+		`{"digits": {"0": {"config": {"lr": 1}, "log": {"Train/val_accuracy": [20, 40], "time": [10, 20]}}, "1": {"config": {"lr": 2}, "log": {"Train/val_accuracy": [20, 40]}}}}`,
+		`{"digits": {"0": {}}, "digits": {}}`, `{"other": [], "digits": null}`, `{`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table, err := ReadCurves(strings.NewReader(string(text)), "digits")
+		if err != nil {
+			return
+		}
+		start, middle := table.Open(1), make(search.Params, len(table.Dimensions()))
+		for i, d := range table.Dimensions() {
+			middle[i] = d.Low
+		}
+		for range table.Rows() {
+			trial := start(middle)
+			if !(trial.Pace >= 0 && trial.Pace <= float64(table.Rows())) {
+				t.Fatalf("%q: pace %g; want that of one of %d trials", text, trial.Pace, table.Rows())
+			}
+			for epoch := range table.Length() {
+				if q := trial.Quality(epoch + 1); math.IsNaN(q) || q < 0 || q > 1e9 {
+					t.Fatalf("%q: quality %g", text, q)
+				}
+			}
+		}
+	})
 }
