@@ -30,8 +30,9 @@
 // left as it has had: see left.go.
 //
 // Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
-// is a part of the fewest that a plan needs. Its first load is no change, and while it loads,
-// its GPUs count three times.
+// is a part of the fewest that a plan needs. Its first load is no change but a part of the
+// work that GPUs do not shorten, and until it has run for five times as long as it loads, it
+// counts a hundred times.
 //
 // Decisions follow events. Where there are more than 256 jobs and none of them can be
 // resized, the search would cost more than it gains: jobs then stand in line by the

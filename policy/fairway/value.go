@@ -82,11 +82,10 @@ func (o *value) speed(j *division.Job, k *division.Kind, at division.Span, n int
 // a restart later.
 const stay, nearer = 2, 5
 
-// A job with execution plans trains a large model, which loads for minutes. Its first load
-// is a part of its work, which it has to do at some time, and no price of a change: otherwise
-// a job that is shorter than its load would be worth nothing. While it loads, its GPUs are
-// worth loading times as much: to stop it then loses the load and gains nothing.
-const loading = 3
+// A job with execution plans trains a large model, which loads for minutes. Until it has run
+// for amortised times as long as that, its GPUs are worth settled times as much: to stop it
+// sooner would waste the load.
+const amortised, settled = 5, 100
 
 // planned reports whether a job may run under several execution plans.
 func planned(j *sched.Job) bool { return j.Perf != nil && len(j.Perf.Plans) > 0 }
@@ -98,6 +97,13 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 	if !(s > 0) {
 		return 0
 	}
+	load := 0.0 // seconds of a first load
+	if planned(j.Job) && j.Starts == 0 {
+		// It is a part of the work, which the job has to do at some time, and no price of a
+		// change. GPUs do not shorten it: a job that loads for most of its time needs few.
+		load = o.restart(j.Job)
+		s = (load + v.left) / (load + v.left/s)
+	}
 	worth := v.weight * math.Pow(s, o.Power)
 	if v.share > 0 && (j.Elastic() || v.ofApp) { // it is behind: its share counts for more than anything else
 		most := o.world.most
@@ -106,15 +112,15 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 		}
 		worth += most * min(1, s/o.world.speedAt(j.Job, v, v.share))
 	}
-	if !kept && !(planned(j.Job) && j.Starts == 0) {
+	if !kept && load == 0 {
 		h := o.horizon(j.Job, o.world.s.Now, v.left, s)
 		worth *= h / (h + o.restart(j.Job))
 	}
 	if j.Phase == sched.Running && !j.Elastic() {
 		worth *= stay
 	}
-	if kept && planned(j.Job) && j.ReportedAt.After(o.world.s.Now) {
-		worth *= loading
+	if kept && planned(j.Job) && o.world.s.Now.Sub(j.Since).Seconds() < amortised*o.restart(j.Job) {
+		worth *= settled
 	}
 	return -worth
 }
