@@ -38,7 +38,7 @@ var malformed = []struct {
 	{"native two on a line", Native, nativeHead + `{"id":"a","submitted":"2024-05-06T09:00:00Z","gpus":1,"run_time":"1m"} {}`,
 		`f:2:71: row = "{}": want one JSON object on a line and nothing behind it`},
 	{"native no gpus", Native, nativeHead + `{"id":"a","submitted":"2024-05-06T09:00:00Z","run_time":"1m"}`,
-		`f:2:1: job = "a": job a: gpus = 0; want 1 or more`},
+		`f:2:1: job = "a": job a: gpus = 0; want 1 to 1048576`},
 	{"native no length", Native, nativeHead + `{"id":"a","submitted":"2024-05-06T09:00:00Z","gpus":1}`,
 		`f:2:1: job = "a": job a: run_time = 0s; want a run time, or a model to train to the end`},
 	{"native failed without failures", Native, nativeHead + `{"id":"a","submitted":"2024-05-06T09:00:00Z","gpus":1,"run_time":"1m","outcome":"failed"}`,
