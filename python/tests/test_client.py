@@ -212,21 +212,25 @@ class AgentTests(WithDaemon):
         self.assertEqual(self.daemon.problems, [])
 
     def test_every_value_is_sent(self):
-        """Sixty losses are sixty points, however few reports there are."""
+        """Sixty losses are sixty points, however few reports there are, and also if the script
+        just ends."""
         self.daemon.start()
-        agent = self.agent(report_seconds=30)
-        for i in range(60):
-            agent.progress(i + 1, 60)
-            agent.report(loss=1 / (i + 1), accuracy=i)
-        agent.report(val=0.5, step=7)
-        agent.complete()
-        sent = collections.defaultdict(list)
-        for report in self.daemon.reports:
-            for series in report.get("series", []):
-                sent[series["name"]] += zip(series["steps"], series["values"])
-        self.assertEqual(sent["loss"], [(i + 1, 1 / (i + 1)) for i in range(60)])
-        self.assertEqual(sent["accuracy"], [(i + 1, i) for i in range(60)])
-        self.assertEqual(sent["val"], [(7, 0.5)])
+        for end in ("complete", "close"):
+            with self.subTest(end):
+                self.daemon.reports.clear()
+                agent = self.agent(report_seconds=30)
+                for i in range(60):
+                    agent.progress(i + 1, 60)
+                    agent.report(loss=1 / (i + 1), accuracy=i)
+                agent.report(val=0.5, step=7)
+                getattr(agent, end)()
+                sent = collections.defaultdict(list)
+                for report in self.daemon.reports:
+                    for series in report.get("series", []):
+                        sent[series["name"]] += zip(series["steps"], series["values"])
+                self.assertEqual(sent["loss"], [(i + 1, 1 / (i + 1)) for i in range(60)])
+                self.assertEqual(sent["accuracy"], [(i + 1, i) for i in range(60)])
+                self.assertEqual(sent["val"], [(7, 0.5)])
         self.assertEqual(self.daemon.problems, [])
 
     def test_links(self):

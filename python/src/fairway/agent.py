@@ -76,7 +76,7 @@ class Agent:
         self._lazy_count = 0
         self._metrics: dict[str, Any] = {}  # the last value of each
         self._series = Metrics()
-        self._reports = 0  # calls of report()
+        self._reports = self._told = 0  # calls of report(), and those that were sent
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
         self._windows: list[list[float]] = []
@@ -334,6 +334,8 @@ class Agent:
         # The notice stays installed: a signal that comes now must not turn a
         # good end into a bad one.
         if self._client is not None:
+            if self._told < self._reports:
+                self._try_to_send()
             self._client.close(min(_FAREWELL, max(0.5, self.notice.left(self.env.notice) / 2)))
             atexit.unregister(self.close)
 
@@ -348,11 +350,14 @@ class Agent:
                 self._wake.wait(delay)
                 if self._closed:
                     return
-            try:
-                self._send()
-            except Exception:  # noqa: BLE001: a bad number must not end the reports
-                log.exception("a report could not be made")
+            self._try_to_send()
             delay = min(2 * delay, self.env.report_seconds)
+
+    def _try_to_send(self) -> None:
+        try:
+            self._send()
+        except Exception:  # noqa: BLE001: a bad number must not end the reports, or the training
+            log.exception("a report could not be made")
 
     def _send(self, checkpoint: bool = False, complete: bool = False, saved: Optional[float] = None) -> None:
         if self._client is not None:
@@ -371,6 +376,7 @@ class Agent:
             lazy_count, self._lazy_count = self._lazy_count, 0
             metrics, self._metrics = self._metrics, {}
             series = self._series.drain()
+            self._told = self._reports
             windows, self._windows = self._windows, []
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
