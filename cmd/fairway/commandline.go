@@ -40,11 +40,14 @@ func commandLine(args []string) ([]string, error) {
 		return words, nil
 	}
 	line := strings.Join(args, " ")
+	if !strings.ContainsAny(line, shellSyntax) {
+		line += " && ..."
+	}
 	switch {
 	case first == "cd":
-		return nil, usagef("%q is a command of the shell, which Fairway does not start: use --dir FOLDER, or quote the whole line: -- %q", first, line+" && ...")
+		return nil, usagef("%q is a command of the shell, which Fairway does not start: use --dir FOLDER, or quote the whole line: -- %q", first, line)
 	case slices.Contains(shellWords, first):
-		return nil, usagef("%q is a command of the shell, which Fairway does not start: quote the whole line: -- %q", first, line+" && ...")
+		return nil, usagef("%q is a command of the shell, which Fairway does not start: quote the whole line: -- %q", first, line)
 	case assignment.MatchString(first):
 		return nil, usagef("%.60q is not a program: set variables with -e %.60s", first, first)
 	}

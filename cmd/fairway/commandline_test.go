@@ -38,11 +38,26 @@ func TestCommandLine(t *testing.T) {
 		want string
 	}{
 		{[]string{"cd", "x"}, `use --dir FOLDER, or quote the whole line: -- "cd x && ..."`},
+		{[]string{"cd", "x", "&&", "python", "train.py"}, `use --dir FOLDER, or quote the whole line: -- "cd x && python train.py"`},
 		{[]string{"source", "venv/bin/activate"}, `quote the whole line: -- "source venv/bin/activate && ..."`},
 		{[]string{"SEED=1", "python3", "train.py"}, `set variables with -e SEED=1`},
 	} {
 		if got, err := commandLine(c.args); err == nil || !strings.Contains(err.Error(), c.want) || exitCode(err) != exitUsage {
 			t.Errorf("%q: %q, %v; want %q", c.args, got, err, c.want)
+		}
+	}
+}
+
+// TestScriptName: a job without a name gets that of its script.
+func TestScriptName(t *testing.T) {
+	for want, command := range map[string][]string{
+		"train": api.ShellCommand("cd x && python3 train.py --epochs 9"),
+		"eval":  {"python3", "-m", "lab.eval"},
+		"start": {"./start"},
+		"":      api.ShellCommand("echo $HOME"),
+	} {
+		if got := scriptName(command); got != want {
+			t.Errorf("%q: %q; want %q", command, got, want)
 		}
 	}
 }

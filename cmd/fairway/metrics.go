@@ -22,7 +22,7 @@ import (
 func newMetrics() *cobra.Command {
 	var r remote
 	var names []string
-	var by, mlflow string
+	var by, mlflow, wandb string
 	var asCSV bool
 	c := &cobra.Command{
 		Use:   "metrics JOB",
@@ -35,11 +35,16 @@ metric are kept: means of values in a row, with the least and the largest of the
 --mlflow writes the job as a run into a folder of files that MLflow reads without a server
 ("mlflow ui --backend-store-uri FOLDER"), with the parameters of a trial; its app is the
 experiment. Written again, the run is replaced. Newer versions of MLflow want
-MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migrate-filestore".` + exitHelp,
+MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migrate-filestore".
+
+--wandb logs the job as a run of a project of W&B, by the wandb package of the Python that
+is active in this shell, with its login and its settings: with WANDB_MODE=offline it writes
+files for a later "wandb sync". Logged again, the run is replaced.` + exitHelp,
 		Example: `  fairway metrics resnet-7
   fairway metrics resnet-7 --name loss --by time
   fairway metrics resnet-7 --csv > resnet-7.csv
-  fairway metrics resnet-7 --mlflow mlruns`,
+  fairway metrics resnet-7 --mlflow mlruns
+  fairway metrics resnet-7 --wandb vision`,
 		Args: exactly(1, "fairway metrics resnet-7"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if by != "step" && by != "time" {
@@ -48,8 +53,8 @@ MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migra
 			if asCSV && r.asJSON {
 				return usagef("--csv and --json are both set; want one of them")
 			}
-			if mlflow != "" && (asCSV || r.asJSON || len(names) > 0) {
-				return usagef("--mlflow %.40q writes all metrics to files; want it without --csv, --json and --name", mlflow)
+			if to := cmp.Or(mlflow, wandb); to != "" && (asCSV || r.asJSON || len(names) > 0 || mlflow != "" && wandb != "") {
+				return usagef("metrics to %.40q: --mlflow and --wandb export all of them; want one of the two, without --csv, --json and --name", to)
 			}
 			daemon, err := r.dial()
 			if err != nil {
@@ -64,12 +69,19 @@ MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migra
 				return printAnswer(w, list)
 			case asCSV:
 				return writeMetrics(w, list)
-			case mlflow != "":
+			case mlflow != "" || wandb != "":
 				j, err := daemon.Job(c.Context(), sched.JobID(args[0]))
 				if err != nil {
 					return err
 				}
-				run, err := writeMLflow(c.Context(), daemon, j, list, mlflow)
+				params, err := runParams(c.Context(), daemon, j)
+				if err != nil {
+					return err
+				}
+				if wandb != "" {
+					return logWandb(c.Context(), j, params, list, wandb, w, c.ErrOrStderr())
+				}
+				run, err := writeMLflow(j, params, list, mlflow)
 				if err == nil {
 					fmt.Fprintln(w, clean(run))
 				}
@@ -85,6 +97,7 @@ MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migra
 	fl.StringVar(&by, "by", "step", "what to plot over: step or time")
 	fl.BoolVar(&asCSV, "csv", false, "print one line for each point: metric, step, time, value, min, max, count")
 	fl.StringVar(&mlflow, "mlflow", "", "write the job as a run of MLflow into this `folder`")
+	fl.StringVar(&wandb, "wandb", "", "log the job as a run of this `project` of W&B")
 	r.registerJSON(c)
 	c.ValidArgsFunction = r.completeJobs()
 	return c

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,15 +27,14 @@ const mlflowRunning = 1
 
 // writeMLflow writes a job as a run into a folder that MLflow reads without a server
 // (its file store): the app is the experiment. Written again, the run is replaced.
-func writeMLflow(ctx context.Context, daemon *client.Client, j api.Job, list api.MetricList, folder string) (string, error) {
+func writeMLflow(j api.Job, params map[string]string, list api.MetricList, folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(j.App))
 	experiment := filepath.Join(folder, fmt.Sprintf("%x", sum[:9]))
-	sum = sha256.Sum256(fmt.Appendf(nil, "%s %d", j.ID, j.Submitted.UnixNano()))
-	id := fmt.Sprintf("%x", sum[:16])
+	id := runID(j)
 	run := filepath.Join(experiment, id)
 	if err := os.RemoveAll(run); err != nil {
 		return "", err
@@ -55,24 +55,12 @@ func writeMLflow(ctx context.Context, daemon *client.Client, j api.Job, list api
 		began = j.Submitted
 	}
 	w.yaml(run, "artifact_uri", "file://"+filepath.Join(run, "artifacts"), "experiment_id", filepath.Base(experiment), "lifecycle_stage", "active",
-		"run_id", id, "run_uuid", id, "run_name", cmp.Or(j.Name, string(j.ID)), "user_id", j.User, "start_time", began.UnixMilli(), "end_time", ended,
+		"run_id", id, "run_uuid", id, "run_name", runName(j), "user_id", j.User, "start_time", began.UnixMilli(), "end_time", ended,
 		"status", cmp.Or(mlflowStatus[j.State], mlflowRunning), "entry_point_name", "", "source_name", "", "source_type", 4, "source_version", "", "tags", []string{})
 	for name, value := range map[string]string{
-		"fairway.job": string(j.ID), "fairway.tenant": string(j.Tenant), "mlflow.user": j.User, "mlflow.runName": cmp.Or(j.Name, string(j.ID)), "fairway.command": strings.Join(j.Command, " "),
+		"fairway.job": string(j.ID), "fairway.tenant": string(j.Tenant), "mlflow.user": j.User, "mlflow.runName": runName(j), "fairway.command": strings.Join(j.Command, " "),
 	} {
 		w.text(filepath.Join(run, "tags", name), value)
-	}
-	params := map[string]string{"gpus": strconv.Itoa(j.GPUs)}
-	if search, err := daemon.Search(ctx, j.App); err == nil {
-		for _, t := range search.Trials {
-			if t.Job == j.ID {
-				for name, value := range t.Params {
-					params[name] = value
-				}
-			}
-		}
-	} else if api.CodeOf(err) != api.Unknown { // an app that is not a search
-		return "", err
 	}
 	for name, value := range params {
 		w.text(filepath.Join(run, "params", mlflowName(name)), value)
@@ -87,6 +75,29 @@ func writeMLflow(ctx context.Context, daemon *client.Client, j api.Job, list api
 		w.text(filepath.Join(run, "metrics", mlflowName(s.Name)), b.String())
 	}
 	return run, w.err
+}
+
+// runID names a job for trackers of experiments, the same whenever it is exported.
+func runID(j api.Job) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", j.ID, j.Submitted.UnixNano()))
+	return fmt.Sprintf("%x", sum[:16])
+}
+
+func runName(j api.Job) string { return cmp.Or(j.Name, string(j.ID)) }
+
+// runParams returns what was chosen for a job, for trackers of experiments.
+func runParams(ctx context.Context, daemon *client.Client, j api.Job) (map[string]string, error) {
+	params := map[string]string{"gpus": strconv.Itoa(j.GPUs)}
+	search, err := daemon.Search(ctx, j.App)
+	if err != nil && api.CodeOf(err) != api.Unknown { // an app that is not a search
+		return nil, err
+	}
+	for _, t := range search.Trials {
+		if t.Job == j.ID {
+			maps.Copy(params, t.Params)
+		}
+	}
+	return params, nil
 }
 
 // mlflowFiles writes files until the first error.

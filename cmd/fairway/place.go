@@ -48,6 +48,17 @@ func dataDirOfRoot(dir, home string) string {
 	return rootDataDir
 }
 
+// dataDirOf returns the data folder of the daemon at an address: the folder of its socket, if
+// there is a journal too, else the usual one.
+func dataDirOf(address string) string {
+	if socket, ok := strings.CutPrefix(address, "unix://"); ok {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(socket), "journal")); err == nil {
+			return filepath.Dir(socket)
+		}
+	}
+	return defaultDataDir()
+}
+
 // defaultAddress is where the daemon answers unless told otherwise.
 func defaultAddress() string {
 	return cmp.Or(os.Getenv(envAddress), "unix://"+filepath.Join(defaultDataDir(), "fairway.sock"))

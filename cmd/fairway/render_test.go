@@ -458,6 +458,16 @@ func TestDefaultPlace(t *testing.T) {
 	if got, want := defaultAddress(), "unix:///data/fairway.sock"; got != want {
 		t.Errorf("%s: %s; want %s", envData, got, want)
 	}
+	dir := t.TempDir()
+	if got := dataDirOf("unix://" + dir + "/fairway.sock"); got != "/data" {
+		t.Errorf("beside a socket without a journal: %s; want /data", got)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := dataDirOf("unix://" + dir + "/fairway.sock"); got != dir {
+		t.Errorf("beside a socket and its journal: %s; want %s", got, dir)
+	}
 	t.Setenv(envAddress, "https://gpu:8460")
 	if got, want := defaultAddress(), "https://gpu:8460"; got != want {
 		t.Errorf("%s: %s; want %s", envAddress, got, want)

@@ -106,6 +106,9 @@ func (f *reportFlags) run(c *cobra.Command, from, to time.Time) error {
 		return err
 	}
 	defer d.Close()
+	if !c.Flags().Changed("journal") {
+		f.journal = dataDirOf(cmp.Or(f.address, defaultAddress()))
+	}
 	w, err := f.ask(c.Context(), d, from, to)
 	if err != nil {
 		return err
@@ -150,7 +153,7 @@ func (f *reportFlags) ask(ctx context.Context, d *client.Client, from, to time.T
 func (f *reportFlags) look(c *cobra.Command, w *week) error {
 	records, err := readJournal(c, f.journal)
 	if err != nil {
-		w.Missing = append(w.Missing, "who waited for whom, what failed, and other policies: "+err.Error())
+		w.Missing = append(w.Missing, "who waited for whom, what failed, and other policies: "+err.Error()+"; --journal names the data folder of the daemon")
 		return nil
 	}
 	w.Waits, w.Failures = replay.Waits(records, w.From, w.To), replay.Failures(records, w.From, w.To)

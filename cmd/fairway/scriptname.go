@@ -16,6 +16,9 @@ var scriptEnds = []string{".py", ".sh", ".bash", ".pl", ".R", ".jl", ".lua", ".i
 // in its command, of the Python module, or of a program of the user's own, which is called
 // by a path. Empty: it runs no script.
 func scriptName(command []string) string {
+	if len(command) == 3 && command[1] == "-c" && strings.HasSuffix(command[0], "sh") {
+		command = strings.Fields(command[2])
+	}
 	for _, a := range command {
 		if end := filepath.Ext(a); !strings.HasPrefix(a, "-") && !strings.ContainsAny(a, " \n") && slices.Contains(scriptEnds, end) {
 			return strings.TrimSuffix(filepath.Base(a), end)
