@@ -35,6 +35,7 @@ func (b *Store) ahead(who api.Identity, x *entry, e *api.Explanation) {
 		case len(about.Order) == 0:
 			if o.Job.Seq < x.Job.Seq {
 				e.Ahead++
+				whys[o], waiting = "was submitted before it; "+about.Name+" weighs all jobs at once", append(waiting, o)
 			}
 		default:
 			if why, first := about.Order.Ahead(o.Job, x.Job, e.Now); first {
@@ -92,6 +93,9 @@ func (b *Store) keeps(j, from *sched.Job, about policy.About, e *api.Explanation
 		return "runs and is protected: it has not shown that it can save its work"
 	case first:
 		return "runs; " + why
+	}
+	if len(about.Order) == 0 {
+		return "runs; " + about.Name + " weighs all jobs at once, and leaves it its GPUs"
 	}
 	return "runs; " + about.Name + " does not take its GPUs now"
 }

@@ -66,6 +66,27 @@ func TestExplainAhead(t *testing.T) {
 	}
 }
 
+// TestExplainAheadWithoutOrder: a policy that compares no two jobs names the jobs that
+// were there before, and says so.
+func TestExplainAheadWithoutOrder(t *testing.T) {
+	d := open(t, under("fairway"))
+	holder := d.submit(admin, submission("holder", 4))
+	d.decide(wants{holder: on(0, 1, 2, 3)})
+	first := d.submit(admin, submission("first", 4))
+	me := d.submit(admin, submission("me", 4))
+	d.submit(admin, submission("later", 4))
+	d.decide(wants{holder: on(0, 1, 2, 3)})
+	e := d.explain(admin, me)
+	if len(e.Before) != 2 || e.Before[0].Job != holder || e.Before[1].Job != first || e.Ahead != 1 {
+		t.Fatalf("%d ahead, namely %+v; want %s and %s", e.Ahead, e.Before, holder, first)
+	}
+	for _, r := range e.Before {
+		if !strings.Contains(r.Why, "fairway weighs all jobs at once") {
+			t.Errorf("%s is ahead because it %q", r.Job, r.Why)
+		}
+	}
+}
+
 func TestExplainAheadByService(t *testing.T) {
 	d := open(t, under("las"))
 	old := d.submit(admin, submission("old", 4))
