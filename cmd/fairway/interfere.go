@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -65,6 +67,7 @@ func (f *pairsFlags) predicted() (map[learn.Key]interfere.Load, error) {
 
 func newInterfereEvaluate() *cobra.Command {
 	var in pairsFlags
+	var of string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "evaluate --data DIR",
@@ -75,14 +78,21 @@ been predicted, and predicted from graphs where the folder has their features
 (NAME-features.csv). "safe" means that both jobs slow down by less than 15 %. Split by
 models, neither model of a pair is in the training set; split by pairs, they may be.
 "faster" counts pairs called safe in which a job sped up by as much as would be unsafe as
-a slowdown: sharing cannot cause that, so it shows the measurement error.`,
+a slowdown: sharing cannot cause that, so it shows the measurement error. With --of, only
+list the measured pairs of a model.`,
 		Example: `  fairway interfere evaluate --data lab/profiling/data
+  fairway interfere evaluate --data lab/profiling/data --of efficientnet
   fairway interfere evaluate --data lab/profiling/data --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			pairs, err := in.read()
 			if err != nil {
 				return err
+			}
+			if of != "" {
+				return printPairs(c.OutOrStdout(), slices.DeleteFunc(pairs, func(p learn.Pair) bool {
+					return !strings.Contains(p.Sides[0].Model, of) && !strings.Contains(p.Sides[1].Model, of)
+				}))
 			}
 			predicted, err := in.predicted()
 			if err != nil {
@@ -110,6 +120,7 @@ a slowdown: sharing cannot cause that, so it shows the measurement error.`,
 		},
 	}
 	in.register(c)
+	c.Flags().StringVar(&of, "of", "", "list the pairs of models whose name contains this")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

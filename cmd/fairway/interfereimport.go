@@ -30,7 +30,8 @@ to other pairs on another GPU, and print how many of the pairs called safe are. 
 safe at 85 % of its speed alone. "both" counts pairs of which both jobs are, "mean" those
 whose mean speed is, "faster" those in which a job was faster together by as much as
 would be unsafe if it were slower: sharing cannot cause that, so it shows the measurement
-error. Nothing is fitted to these pairs.`,
+error. Then it lists the pairs that the loosest limit wrongly calls safe. Nothing is
+fitted to these pairs.`,
 		Example: `  fairway interfere import --data lucid`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -70,6 +71,25 @@ func printTransfer(w io.Writer, t *learn.Transfer, m *interfere.Model) error {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\t\n", c.Method, limit, c.Called,
 			share(c.Right, c.Called), share(c.Right, t.Safe), c.Faster, share(c.Mean, c.Called), share(c.Mean, t.Mean))
+	}
+	if err := out.Flush(); err != nil || len(t.Wrong) == 0 {
+		return err
+	}
+	fmt.Fprintf(w, "\nThe pairs that the first rule wrongly calls safe:\n")
+	return printPairs(w, t.Wrong)
+}
+
+// printPairs lists pairs: how busy each job keeps the GPU alone, and how much longer its
+// steps take together.
+func printPairs(w io.Writer, pairs []learn.Pair) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "mode\tjob\tbusy\tslowdown\tbeside\tbusy\tslowdown\tbusy together\t")
+	for _, p := range pairs {
+		fmt.Fprintf(out, "%s\t", p.Mode)
+		for _, s := range p.Sides {
+			fmt.Fprintf(out, "%s/%d\t%.1f %%\t%.2f\t", s.Model, s.Batch, 100*s.Load.Util, s.Slowdown)
+		}
+		fmt.Fprintf(out, "%.1f %%\t\n", 100*(p.Sides[0].Load.Util+p.Sides[1].Load.Util))
 	}
 	return out.Flush()
 }

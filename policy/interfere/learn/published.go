@@ -117,6 +117,8 @@ type Transfer struct {
 	Safe  int     `json:"safe"`      // pairs of which both jobs keep that speed
 	Mean  int     `json:"safe_mean"` // pairs whose mean speed is that
 	Cuts  []Cut   `json:"rules"`
+	// Wrong are the pairs that the loosest limit calls safe and that are not.
+	Wrong []Pair `json:"wrong"`
 }
 
 // SafeSpeed is the speed that Lucid calls free of interference.
@@ -147,6 +149,11 @@ func (p *Published) Judge(m *interfere.Model) *Transfer {
 	}
 	for _, limit := range cautious {
 		rule(Ours, limit, func(pair Pair) bool { return callsSafe(m, pair, limit) })
+	}
+	for _, pair := range p.Pairs {
+		if both, _ := safety(pair); !both && callsSafe(m, pair, cautious[0]) {
+			t.Wrong = append(t.Wrong, pair)
+		}
 	}
 	t.Cuts = append(t.Cuts, p.chosen(m))
 	rule("ours, for MPS", interfere.DefaultLimit, func(pair Pair) bool { // the files do not say how GPUs were shared
