@@ -153,6 +153,51 @@ func TestSlowdown(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestHarmDecides: under antman the guest leaves a GPU where agents measure that it slows
+// the job with the guarantee by more than harm, goes on there once that job has ended, and
+// stays where it does no harm.
+func TestHarmDecides(t *testing.T) {
+	for _, tc := range []struct {
+		beside float64 // seconds of a step of the job with the guarantee; 0.1 alone
+		stays  bool
+	}{{0.105, true}, {0.15, false}} {
+		d := open(t, func(c *Config) { c.Node.GPUs = 1 })
+		p := built(t, "antman")
+		begin := func(name string) {
+			s := submission(name, 1)
+			s.Shareable, s.GPUUtil, s.GPUMemory = true, 0.3, 1<<30
+			d.submit(ann, s)
+			d.run(p)
+		}
+		tell := func(seconds float64) {
+			for range 3 {
+				d.clock.add(30 * time.Second)
+				d.report("host-1", 1, steps(seconds))
+			}
+		}
+		begin("host")
+		tell(0.1)
+		begin("guest")
+		if got := d.job("guest-2").Status.Placement; got.GPUs() != 1 || got[0].Milli >= sched.WholeGPU/2 {
+			t.Fatalf("the guest is at %v; want a small part of the GPU", got)
+		}
+		tell(tc.beside)
+		d.run(p)
+		if got := d.job("guest-2").Status.Phase; (got == sched.Running) != tc.stays {
+			t.Errorf("steps take %g s beside the guest, 0.1 s alone: the guest is %s", tc.beside, got)
+		}
+		if got := d.job("host-1").Status; got.Phase != sched.Running || got.Starts != 1 {
+			t.Errorf("the job with the guarantee is %s after %d starts", got.Phase, got.Starts)
+		}
+		d.exited(exitOf("host-1", 1))
+		d.run(p)
+		if got := d.job("guest-2").Status.Phase; got != sched.Running {
+			t.Errorf("alone on the GPU the guest is %s", got)
+		}
+		d.wantDurable()
+	}
+}
+
 // TestUseOverTime: the measurements of a job hold what its GPUs did when they came.
 func TestUseOverTime(t *testing.T) {
 	use := []*api.GPUUse{{Util: 0.5, MemoryUsed: 7 << 30}, {Util: 0.7, MemoryUsed: 9 << 30}, nil, nil}

@@ -47,8 +47,10 @@
 // so is one that itself takes more than twice as long: it goes on beside another job,
 // or where it was when that is free, and never again beside a job of that model. This
 // is the coarse form that every executor can carry out. The default of harm is above
-// the error of a measured slowdown, which is 6 % for light jobs. Under MPS an opportunistic job also gets no more threads of the GPU than its
-// share (guest), and no more memory than it declares.
+// the error of a measured slowdown, which is 6 % for light jobs. A slowdown is measured
+// against the job's own steps alone: one that never had its GPU to itself has none, and
+// its guest stays. Under MPS an opportunistic job also gets no more threads of the GPU
+// than its share (guest), and no more memory than it declares.
 //
 // In simulations a coordinator like the paper's acts on every GPU within seconds (the
 // knob coordinator): the opportunistic job gets the time that the other leaves, and
