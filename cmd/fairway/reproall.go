@@ -4,12 +4,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,15 +28,16 @@ type reproPage struct {
 	data   string // the flags of "repro all" that name its data, separated by commas; "": none
 }
 
+// reproPages are in the order in which they are made: the longest first, so that none is
+// made alone at the end.
 func reproPages() []reproPage {
 	return []reproPage{
-		{"tiresias", newReproTiresias, false, "pollux"}, {"pollux", newReproPollux, true, "pollux"},
-		{"philly", newReproPhilly, true, ""}, {"horus", newReproHorus, true, ""},
+		{"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel,philly"}, {"forecast", newReproForecast, false, ""},
+		{"themis", newReproThemis, true, ""}, {"philly", newReproPhilly, true, ""}, {"horus", newReproHorus, true, ""},
+		{"failures", newReproFailures, true, ""}, {"mixed", newReproMixed, false, "sia"}, {"pollux", newReproPollux, true, "pollux"},
 		{"experience", newReproExperience, false, ""}, {"autoscale", newReproAutoscale, false, "pollux"},
-		{"search", newReproSearch, false, ""}, {"mixed", newReproMixed, false, "sia"},
-		{"themis", newReproThemis, true, ""}, {"forecast", newReproForecast, false, ""},
-		{"failures", newReproFailures, true, ""}, {"plans", newReproPlans, false, "rubick"},
-		{"shockwave", newReproShockwave, false, "shockwave"}, {"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel,philly"},
+		{"search", newReproSearch, false, ""}, {"shockwave", newReproShockwave, false, "shockwave"},
+		{"plans", newReproPlans, false, "rubick"}, {"tiresias", newReproTiresias, false, "pollux"},
 	}
 }
 
@@ -41,6 +46,7 @@ type reproAll struct {
 	out, only string
 	check     bool
 	share     float64
+	workers   int
 	data      map[string]*string
 }
 
@@ -52,8 +58,9 @@ func newReproAll() *cobra.Command {
 		Long: `Run every reproduction and write its page and plots to a folder. With --check, write
 nothing and compare each page with its fresh run: fail if a line or a number differs
 by more than the spread that the page states, or --share of the number. Pages that
-need the data of an artifact are skipped, with a message, if it is not named.`,
-		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler --rubick rubick-artifact/simulator
+need the data of an artifact are skipped, with a message, if it is not named. A page
+that fails does not keep the others from being made.`,
+		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler --rubick rubick-artifact/simulator --gavel gavel/scheduler --philly philly
   fairway repro all --check --only experience,search`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -61,6 +68,7 @@ need the data of an artifact are skipped, with a message, if it is not named.`,
 	c.Flags().StringVarP(&f.out, "out", "o", "docs/reproduction", "folder of the pages")
 	c.Flags().BoolVar(&f.check, "check", false, "compare instead of writing; fail if a page differs")
 	c.Flags().Float64Var(&f.share, "share", 0.05, "with --check: accepted difference of a number without a stated spread")
+	c.Flags().IntVar(&f.workers, "workers", runtime.NumCPU(), "pages that are made at once")
 	c.Flags().StringVar(&f.only, "only", "", "only these pages, separated by commas")
 	for _, d := range repro.FlagshipData {
 		f.data[d.Name] = c.Flags().String(d.Name, "", d.About)
@@ -74,6 +82,9 @@ func (f *reproAll) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if f.workers < 1 {
+		return usagef("--workers %d: want 1 or more", f.workers)
+	}
 	out := f.out
 	if f.check {
 		if out, err = os.MkdirTemp("", "fairway-repro-"); err != nil {
@@ -81,25 +92,47 @@ func (f *reproAll) run(c *cobra.Command) error {
 		}
 		defer os.RemoveAll(out)
 	}
+	var told sync.Mutex // one page at a time prints
 	differ := 0
-	for _, p := range pages {
+	one := func(p reproPage) error {
 		args, missing := f.arguments(p)
 		if missing != "" {
+			told.Lock()
+			defer told.Unlock()
 			fmt.Fprintf(c.OutOrStdout(), "%s: skipped; it needs --%s\n", p.name, missing)
-			continue
+			return nil
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s\n", p.name)
+		began := time.Now()
 		if err := p.write(c, out, args); err != nil {
 			return err
 		}
+		told.Lock()
+		defer told.Unlock()
+		fmt.Fprintf(c.ErrOrStderr(), "%s: made in %.0f s\n", p.name, time.Since(began).Seconds())
 		if !f.check {
-			continue
+			return nil
 		}
 		n, err := f.compare(c.OutOrStdout(), p.name+".md", out)
-		if err != nil {
-			return fmt.Errorf("repro all: %w", err)
-		}
 		differ += n
+		return err
+	}
+	var wait sync.WaitGroup
+	next := make(chan int)
+	errs := make([]error, len(pages))
+	for range f.workers {
+		wait.Go(func() {
+			for i := range next {
+				errs[i] = one(pages[i])
+			}
+		})
+	}
+	for i := range pages {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("repro all: %w", err)
 	}
 	if differ > 0 {
 		return fmt.Errorf("repro all: %s of pages are not what runs give now", several(differ, "line"))
@@ -146,7 +179,8 @@ func (f *reproAll) arguments(p reproPage) (args []string, missing string) {
 	return args, ""
 }
 
-// write runs a page's command; what it prints goes to its file only.
+// write runs a page's command; what it prints goes to its file only, and what it tells
+// of its progress nowhere, since pages are made at the same time.
 func (p reproPage) write(c *cobra.Command, dir string, data []string) error {
 	to := dir
 	if !p.folder {
@@ -155,7 +189,7 @@ func (p reproPage) write(c *cobra.Command, dir string, data []string) error {
 	sub := p.make()
 	sub.SetArgs(append([]string{"--out", to}, data...))
 	sub.SetOut(io.Discard)
-	sub.SetErr(c.ErrOrStderr())
+	sub.SetErr(io.Discard)
 	sub.SilenceUsage, sub.SilenceErrors = true, true
 	return sub.ExecuteContext(c.Context())
 }
