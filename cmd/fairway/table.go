@@ -45,6 +45,12 @@ func printTable(w io.Writer, runs []finishedRun) {
 		fmt.Fprintf(w, "\nTimes are averaged over the same %d jobs in every row: those that ended in all of them; %d of %d are left out. The other columns are of all jobs, over the whole of each run\n", s.Averaged, s.Jobs-s.Averaged, s.Jobs)
 	}
 	for _, r := range runs {
+		if x := r.result.Search; x != nil {
+			fmt.Fprintf(w, "\n%s: the search took %s and %.1f GPU hours for %d trials, %d of which it stopped early; the best reached %.1f %%: %s",
+				r.result.Policy, human(x.Makespan), x.GPUSeconds/3600, x.Trials, x.Stopped, x.Best, x.Params)
+		}
+	}
+	for _, r := range runs {
 		switch n := r.result.Unfinished; {
 		case n > 0 && r.result.Averaged > 0:
 			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended", r.result.Policy, n, r.result.Summary.Jobs)
