@@ -46,9 +46,9 @@ func (d *localDaemon) openJournal() (lost loss, err error) {
 	}
 	d.log.Error("the journal is damaged; all records before the damage were recovered", "reason", r.Reason, "records", r.Records,
 		"from", r.From, "dropped", r.Dropped, "damaged file", r.SavedTo, "intact records", r.Unused)
-	lost.text = fmt.Sprintf("records from %d on may be lost (%s)", r.From, r.Reason)
+	lost.text = fmt.Sprintf("the file is damaged from record %d on (%s)", r.From, r.Reason)
 	if r.SavedTo != "" {
-		lost.text += "; the damaged file is " + r.SavedTo
+		lost.text += "; it is kept as " + r.SavedTo
 	}
 	return lost, nil
 }

@@ -93,7 +93,7 @@ func (m *memory) behind(seen Mark) string {
 	if seen.Seq <= last {
 		return ""
 	}
-	return fmt.Sprintf("records %d to %d are missing, which had been acknowledged", last+1, seen.Seq)
+	return fmt.Sprintf("records %d to %d were missing at the start, which had been acknowledged", last+1, seen.Seq)
 }
 
 // lostEpochs returns the epochs of a mark that the journal has lost, with the records

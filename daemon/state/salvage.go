@@ -21,7 +21,7 @@ type salvaged struct {
 }
 
 func (s salvaged) String() string {
-	text := fmt.Sprintf("of %d intact records behind the damage %d were brought back, %d jobs among them",
+	text := fmt.Sprintf("%d records were intact behind the damage, and %d of them were brought back, with %d jobs",
 		total(s.back)+total(s.left), total(s.back), s.back[sched.JobSubmitted.String()])
 	if len(s.back) > 0 {
 		text += " (" + counts(s.back) + ")"
