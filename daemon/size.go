@@ -12,6 +12,9 @@ import (
 // Size is a number of bytes that may be written with a unit: "64MiB".
 type Size int64
 
+// SizeForm says how a size is written.
+const SizeForm = "a number of bytes, or one with KiB, MiB, GiB or TiB, of up to 4194304TiB"
+
 // String uses the largest unit that leaves a whole number.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
@@ -41,7 +44,7 @@ func (s *Size) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > (1<<62)/factor {
-		return fmt.Errorf("size %s: want a number of bytes, or one with KiB, MiB, GiB or TiB, of up to 4194304TiB", b)
+		return fmt.Errorf("size %.40s: want %s", b, SizeForm)
 	}
 	*s = Size(n * factor)
 	return nil

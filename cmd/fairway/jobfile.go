@@ -183,15 +183,16 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 
 // fillSize reads a number of bytes, with or without a unit.
 func fillSize(n *yaml.Node, v *int64, path string) error {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		return strictyaml.Fill(n, v, path)
-	}
 	var size daemon.Size
-	if err := size.UnmarshalText([]byte(n.Value)); err != nil {
-		return strictyaml.FaultAt(n, path, "is %.40q; want a number of bytes, or one with KiB, MiB, GiB or TiB", n.Value)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		if err := strictyaml.Fill(n, v, path); err == nil || n.Kind != yaml.ScalarNode {
+			return err
+		}
+	} else if size.UnmarshalText([]byte(n.Value)) == nil {
+		*v = int64(size)
+		return nil
 	}
-	*v = int64(size)
-	return nil
+	return strictyaml.FaultAt(n, path, "is %.40q; want %s", n.Value, daemon.SizeForm)
 }
 
 // setGPUs reads "4" or "1-8". Of a range the smallest size stands for what the
