@@ -68,7 +68,7 @@ that fails does not keep the others from being made.`,
 	c.Flags().StringVarP(&f.out, "out", "o", "docs/reproduction", "folder of the pages")
 	c.Flags().BoolVar(&f.check, "check", false, "compare instead of writing; fail if a page differs")
 	c.Flags().Float64Var(&f.share, "share", 0.05, "with --check: accepted difference of a number without a stated spread")
-	c.Flags().IntVar(&f.workers, "workers", runtime.NumCPU(), "pages that are made at once")
+	c.Flags().IntVar(&f.workers, "workers", runtime.NumCPU(), "pages that are made at once; with 1, their progress is shown")
 	c.Flags().StringVar(&f.only, "only", "", "only these pages, separated by commas")
 	for _, d := range repro.FlagshipData {
 		f.data[d.Name] = c.Flags().String(d.Name, "", d.About)
@@ -92,6 +92,10 @@ func (f *reproAll) run(c *cobra.Command) error {
 		}
 		defer os.RemoveAll(out)
 	}
+	progress := io.Discard // of several pages at once nobody could tell whose it is
+	if f.workers == 1 {
+		progress = c.ErrOrStderr()
+	}
 	var told sync.Mutex // one page at a time prints
 	differ := 0
 	one := func(p reproPage) error {
@@ -103,7 +107,7 @@ func (f *reproAll) run(c *cobra.Command) error {
 			return nil
 		}
 		began := time.Now()
-		if err := p.write(c, out, args); err != nil {
+		if err := p.write(c, out, args, progress); err != nil {
 			return err
 		}
 		told.Lock()
@@ -180,8 +184,8 @@ func (f *reproAll) arguments(p reproPage) (args []string, missing string) {
 }
 
 // write runs a page's command; what it prints goes to its file only, and what it tells
-// of its progress nowhere, since pages are made at the same time.
-func (p reproPage) write(c *cobra.Command, dir string, data []string) error {
+// of its progress to a writer.
+func (p reproPage) write(c *cobra.Command, dir string, data []string, progress io.Writer) error {
 	to := dir
 	if !p.folder {
 		to = filepath.Join(dir, p.name+".md")
@@ -189,7 +193,7 @@ func (p reproPage) write(c *cobra.Command, dir string, data []string) error {
 	sub := p.make()
 	sub.SetArgs(append([]string{"--out", to}, data...))
 	sub.SetOut(io.Discard)
-	sub.SetErr(io.Discard)
+	sub.SetErr(progress)
 	sub.SilenceUsage, sub.SilenceErrors = true, true
 	return sub.ExecuteContext(c.Context())
 }
