@@ -205,6 +205,7 @@ func (p *tab) measure() {
 func (p *tab) light(what string, most float64, f *fake, change func(n int)) {
 	p.Helper()
 	least := math.Inf(1)
+	var took []string
 	for n := 0; n < 12 && least > most; n++ {
 		eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 600)).then(() => true)") // what was begun is done
 		worked := p.busy()
@@ -224,9 +225,11 @@ func (p *tab) light(what string, most float64, f *fake, change func(n int)) {
 			}
 		}
 		eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 700)).then(() => true)")
-		least = min(least, p.busy()-worked)
+		work := p.busy() - worked
+		least = min(least, work)
+		took = append(took, fmt.Sprintf("%.0f", 1000*work))
 	}
-	p.Logf("%s: a refresh takes %.0f ms of work", what, 1000*least)
+	p.Logf("%s: ms of work for a refresh, until one took at most %.0f: %s", what, 1000*most, strings.Join(took, ", "))
 	if least <= 0 || least > most {
 		p.Errorf("a refresh of %s takes %.0f ms of work; want at most %.0f ms", what, 1000*least, 1000*most)
 	}
