@@ -34,7 +34,8 @@ type seer struct {
 	ran     map[sched.JobID]time.Duration // of the jobs that have ended
 	seen    []sched.Spec                  // in order of submission
 	restart restartMean
-	tracks  map[sched.JobID]experience.Track // of jobs that report
+	tracks  map[sched.JobID]experience.Track // of jobs that report, since they have their size
+	sizes   map[sched.JobID]int              // of those
 	open    map[sched.JobID]int              // index of the case
 	cases   []foreseen
 	err     error // the first of a forecast
@@ -44,7 +45,7 @@ func newSeer(spec string, k knowledge, seed uint64, told *seer) *seer {
 	table := policy.Builtin()
 	return &seer{
 		spec: spec, table: table, knowledge: k, seed: seed, told: told, about: table.About(spec),
-		last: map[sched.JobID]sched.Job{}, ran: map[sched.JobID]time.Duration{}, tracks: map[sched.JobID]experience.Track{}, open: map[sched.JobID]int{},
+		last: map[sched.JobID]sched.Job{}, ran: map[sched.JobID]time.Duration{}, tracks: map[sched.JobID]experience.Track{}, sizes: map[sched.JobID]int{}, open: map[sched.JobID]int{},
 	}
 }
 
@@ -126,6 +127,9 @@ func (p *seer) track(j *sched.Job, now time.Time) {
 	r := p.run(j, now)
 	if r.Whole == 0 || j.Phase != sched.Running {
 		return
+	}
+	if n := j.Placement.GPUs(); p.sizes[j.ID] != n { // its rate is another, and the forecast knows that of each size
+		p.tracks[j.ID], p.sizes[j.ID] = experience.Track{}, n
 	}
 	if t := p.tracks[j.ID]; t[r.Tenth()].Left == 0 {
 		t[r.Tenth()] = experience.Tenth{Ran: r.Ran, Left: r.Whole - r.Done}
