@@ -73,7 +73,7 @@ export function jobView({ state, refreshSoon }, id) {
     const e = found.evidence;
     return list([
       ['Reason', found.reason === 'unknown' ? 'unknown: ' + found.text : found.text + ' (' + found.reason + ')'], ['Category', found.category],
-      ['Evidence', e ? (e.log ? e.log + ':' + e.line + ': ' : e.source + ': ') + e.text : null], ['Decided', job.exit.next], ['Advice', found.retry?.say],
+      ['Evidence', e ? (e.log ? e.log + ':' + e.line + ': ' : e.source + ': ') + e.text : null], ['Decided', job.exit.next], ['Advice', job.exit.next?.includes(found.retry?.say) ? null : found.retry?.say],
     ], 'facts small found');
   }
   // waits says when a job that waits is expected to start.
