@@ -97,6 +97,7 @@ export function chart(options) {
     const focused = plot.contains(document.activeElement);
     const svg = paint(o, data, frame, width);
     listen(svg);
+    if (focused) plot.firstChild.onblur = null; // it goes, but the reader stays
     plot.replaceChildren(svg);
     if (focused) svg.focus({ preventScroll: true });
     cross();

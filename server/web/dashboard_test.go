@@ -201,6 +201,12 @@ func testHands(t *testing.T, w window) {
 	press(kb.ArrowLeft)
 	p.until("the values at the crosshair", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('GPUs')")
 	p.until("the crosshair in all rows", "document.querySelectorAll('.strip .cross line').length === 5")
+	eval[bool](p, "document.querySelector('.strip svg').dataset.old = 'yes', true")
+	f.change("something else", func() {}) // the values stay when the rows are drawn anew
+	p.until("the rows drawn anew", "!document.querySelector('.strip svg').dataset.old")
+	if !eval[bool](p, "!document.getElementById('tip').hidden && document.querySelectorAll('.strip .cross line').length === 5") {
+		t.Error("a refresh took the values at the crosshair away")
+	}
 	p.click(".strip .chart button")
 	p.until("the table of a chart", "document.querySelectorAll('.chart-table:not([hidden]) tbody tr').length === 6")
 
