@@ -27,8 +27,8 @@ func parseStat(text string) (Process, error) {
 	}
 	f := strings.Fields(text[end+1:])
 	pid, err := strconv.Atoi(strings.TrimSpace(text[:open]))
-	if err != nil || len(f) < 22 || len(f[0]) != 1 {
-		return Process{}, fmt.Errorf("stat of a process: %.60q; want a number and 22 fields behind the name", text)
+	if err != nil || len(f) < 22 || len(f[0]) != 1 || f[0][0] <= ' ' {
+		return Process{}, fmt.Errorf("stat of a process: %.60q; want a number, and behind the name a letter and 21 more fields", text)
 	}
 	p := Process{PID: pid, State: f[0][0]}
 	var bad error

@@ -27,6 +27,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add("4711 (a) (b c) S 12 4711 99 0 -1 4194304 100 0 0 0 7 8 9 10 20 0 1 0 5555 1000 25 18446744073709551615")
 	f.Add("1 () Z")
 	f.Add(")1(")
+	f.Add("0()\x00 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := parseStat(text); err == nil && p.State == 0 {
 			t.Errorf("%q: %+v", text, p)
