@@ -37,7 +37,7 @@ func reproPages() []reproPage {
 		{"failures", newReproFailures, true, ""}, {"mixed", newReproMixed, false, "sia"}, {"pollux", newReproPollux, true, "pollux"},
 		{"experience", newReproExperience, false, ""}, {"autoscale", newReproAutoscale, false, "pollux"},
 		{"search", newReproSearch, false, ""}, {"shockwave", newReproShockwave, false, "shockwave"},
-		{"plans", newReproPlans, false, "rubick"}, {"tiresias", newReproTiresias, false, "pollux"},
+		{"plans", newReproPlans, false, "rubick,sia"}, {"tiresias", newReproTiresias, false, "pollux"},
 	}
 }
 

@@ -14,24 +14,32 @@ import (
 )
 
 func newReproPlans() *cobra.Command {
-	var data, runs, out string
+	var rubick, sia, runs, out string
 	c := &cobra.Command{
-		Use:   "plans --data DIR",
+		Use:   "plans --rubick DIR --sia DIR",
 		Short: "Check the model of execution plans against measured steps, and schedule with it",
 		Long: `Fit the model of execution plans (data, tensor and pipeline parallelism, sharding,
 offload, recomputation) to the measurements of the Rubick artifact, and print its errors:
 for plans and sizes that it was fitted to, for those that were left out, and after a short
-profiling. Then compare the memory formula with a GPT on an H200, and replay the artifact's base workload under policies that choose among plans.
+profiling; and for the pipelines of the Sia artifact. Then compare the memory formula with a
+GPT on an H200, and replay Rubick's base workload under policies that choose among plans.
 
-The data folder is the artifact's, with traces/MODEL/placements.csv and
-workloads/workload-base.csv.`,
-		Example: `  fairway repro plans --data rubick-artifact/simulator`,
+The folders are those of the artifacts, with traces/MODEL/placements.csv and
+workloads/workload-base.csv, and with traces/gpt_pmp/placements-TYPE.csv.`,
+		Example: `  fairway repro plans --rubick rubick-artifact/simulator --sia sia-artifact/sia-simulator`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if data == "" {
-				return usagef("--data is missing: name the folder of the Rubick artifact that has traces and workloads")
+			if rubick == "" {
+				return usagef("--rubick is missing: name the folder of the Rubick artifact that has traces and workloads")
 			}
-			p, err := repro.ValidatePlans(os.DirFS(data))
+			if sia == "" {
+				return usagef("--sia is missing: name the folder of the Sia artifact that has traces")
+			}
+			p, err := repro.ValidatePlans(os.DirFS(rubick))
+			if err != nil {
+				return fmt.Errorf("repro plans: %w", err)
+			}
+			pipelines, err := repro.ValidatePipelines(os.DirFS(sia))
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
@@ -39,18 +47,20 @@ workloads/workload-base.csv.`,
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
-			replayed, err := repro.Rubick(os.DirFS(data), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
+			replayed, err := repro.Rubick(os.DirFS(rubick), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
 			return printOrWrite(c, out, func(w io.Writer) {
 				p.Print(w)
+				repro.PrintPipelines(w, pipelines)
 				memory.Print(w)
 				repro.PrintRubick(w, replayed)
 			})
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "folder of the Rubick artifact")
+	c.Flags().StringVar(&rubick, "rubick", "", "simulator folder of the Rubick artifact")
+	c.Flags().StringVar(&sia, "sia", "", "simulator folder of the Sia artifact")
 	c.Flags().StringVar(&runs, "runs", "lab/bench/gpu/results", "folder with the results of lab/bench/gpu/plans.py")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c

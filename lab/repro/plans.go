@@ -205,7 +205,7 @@ network port, how well an exchange hides, what an offloaded update costs) was ch
 tables, so "all" is not a test; "other plans", "other kinds" and "other sizes" are tests of the fit, not
 of those constants.
 
-    fairway repro plans --data RUBICK_ARTIFACT --out docs/reproduction/plans.md
+    fairway repro plans --rubick RUBICK_ARTIFACT/simulator --sia SIA_ARTIFACT/sia-simulator --out docs/reproduction/plans.md
 
 ## The model against measured steps
 

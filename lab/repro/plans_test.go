@@ -5,6 +5,7 @@ package repro_test
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -68,6 +69,61 @@ func TestMeasuredPlans(t *testing.T) {
 		if mean := num.Mean(errors); mean > 0.1 {
 			t.Errorf("%s: a mean error of %.3f over %d steps; want at most 0.1", name, mean, len(errors))
 		}
+	}
+}
+
+// TestPipelines: steps of pipelines that the model itself made are predicted from one of them,
+// and those of Sia's tables, where they are present, within a tenth.
+func TestPipelines(t *testing.T) {
+	const stages = 2
+	truth := plan.Typical(plan.Model{Parameters: 2.8e9, Layers: 32}, 0)
+	var b strings.Builder
+	b.WriteString("placement,local_bsz,step_time,sync_time\n")
+	placements := []string{"2", "4"}
+	for nodes := 1; nodes <= 16; nodes++ {
+		placements = append(placements, strings.Repeat("8", nodes))
+	}
+	for _, digits := range placements {
+		replicas := len(digits) * int(digits[0]-'0') / stages
+		for examples := 1; examples <= 2; examples++ {
+			exchange := 0.0
+			if replicas > 1 {
+				exchange = 0.1 * truth.Network / stages
+			}
+			fmt.Fprintf(&b, "%s,%d,%g,%g\n", digits, examples, 0.1*float64(examples), exchange)
+		}
+	}
+	const run = "progress,iteration,metric,grad_sqr,grad_var\n5,5,0,1,1\n9,9,0,1,1\n"
+	for name, data := range map[string]fs.FS{
+		"made": fstest.MapFS{
+			"traces/gpt_pmp/placements-a100.csv": {Data: []byte(b.String())},
+			"traces/gpt_pmp/validation-48.csv":   {Data: []byte(run)},
+			"traces/gpt_pmp/validation-384.csv":  {Data: []byte(run)},
+		},
+		"measured": os.DirFS("../../../shared/data/sia"),
+	} {
+		if _, err := fs.Stat(data, "traces"); err != nil {
+			t.Logf("%s: the Sia artifact is not there", name)
+			continue
+		}
+		rows, err := repro.ValidatePipelines(data)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, r := range rows {
+			for _, errors := range [][]float64{r.Twice, r.Half} {
+				if mean := num.Mean(errors); len(errors) < 3 || mean > 0.1 {
+					t.Errorf("%s, %s: a mean error of %.3f over %d steps; want at most 0.1, and 3 steps or more", name, r.Type, mean, len(errors))
+				}
+			}
+		}
+	}
+	if _, err := repro.ValidatePipelines(fstest.MapFS{
+		"traces/bert/placements-a100.csv": {Data: []byte("placement,local_bsz,step_time,sync_time\n1,1,0.1,0\n1,2,0.2,0\n")},
+		"traces/bert/validation-48.csv":   {Data: []byte(run)},
+	}); err == nil || !strings.Contains(err.Error(), "gpt_pmp") {
+		t.Errorf("tables without pipelines: %v; want an error that names gpt_pmp", err)
 	}
 }
 
