@@ -110,13 +110,15 @@ func TestSubmitDirectly(t *testing.T) {
 // TestSubmitAllOrNone: if the API server or the state refuses one job of a request, no
 // object and no job of the request is left.
 func TestSubmitAllOrNone(t *testing.T) {
-	s, store := behind(t, 2)
+	s, store := behind(t, 8) // a quarter of which one user may have
 	for name, c := range map[string]struct {
 		list []api.Submission
 		want string
 	}{
 		"refused by the cluster": {[]api.Submission{file("a", ""), file("bad", "")}, "jobs[1]"},
-		"refused by the state":   {[]api.Submission{file("a", ""), file("b", ""), file("c", "")}, "the limit is 2"},
+		"refused by the state":   {[]api.Submission{file("a", ""), file("b", ""), file("c", "")}, "for user ann; the limit is 2"},
+		"too high a priority":    {[]api.Submission{asks(func(s *api.Submission) { s.Priority = 1 })}, "jobs of tenant red may have at most 0"},
+		"never preempted":        {[]api.Submission{asks(func(s *api.Submission) { s.NonPreemptible = true })}, "jobs of tenant red have to make room"},
 	} {
 		if _, err := s.Submit(t.Context(), ann, c.list); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
@@ -129,6 +131,16 @@ func TestSubmitAllOrNone(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v; want none", name, page.Total, err)
 		}
 	}
+	admin := api.Identity{User: "root", Role: api.Admin}
+	if _, err := s.Submit(t.Context(), admin, []api.Submission{asks(func(s *api.Submission) { s.Priority, s.Tenant = 1, "red" })}); err != nil {
+		t.Errorf("an admin's priority: %v; want it taken", err)
+	}
+}
+
+func asks(edit func(*api.Submission)) api.Submission {
+	s := file("a", "")
+	edit(&s)
+	return s
 }
 
 // TestSubmitAfterCrash: an operator dies between creating an object and submitting it.
