@@ -4,7 +4,11 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
@@ -29,6 +33,9 @@ const (
 // folder of version 0.1 has none.
 const epochFile = "epoch"
 
+// jobsFolder holds the folders of jobs.
+const jobsFolder = "jobs"
+
 // setAsideDir holds folders that do not belong to the journal.
 const setAsideDir = "set-aside"
 
@@ -41,6 +48,20 @@ const (
 // jobName is what a job id must look like to be the name of a folder: no
 // separator, no leading dot, nothing that a shell or a terminal would act on.
 var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// JobsIn returns the jobs that have a folder in the folder of a machine.
+func JobsIn(dir string) (ids []sched.JobID, err error) {
+	names, err := os.ReadDir(filepath.Join(dir, jobsFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, n := range names {
+		if jobName.MatchString(n.Name()) {
+			ids = append(ids, sched.JobID(n.Name()))
+		}
+	}
+	return ids, err
+}
 
 func checkJob(id sched.JobID) error {
 	if !jobName.MatchString(string(id)) {

@@ -201,7 +201,7 @@ func (m *Machine) poke() {
 	}
 }
 
-func (m *Machine) jobsDir() string { return filepath.Join(m.cfg.Dir, "jobs") }
+func (m *Machine) jobsDir() string { return filepath.Join(m.cfg.Dir, jobsFolder) }
 
 func (m *Machine) jobDir(id sched.JobID) string { return filepath.Join(m.jobsDir(), string(id)) }
 

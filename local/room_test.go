@@ -136,3 +136,23 @@ func TestReadOnlyDisk(t *testing.T) {
 	remount(0)
 	eventually(t, "starting resumes", func() bool { return r.m.Paused() == "" })
 }
+
+// TestHeldBack: a start that failed because the machine ran out of something counts against
+// no job, also if there is room again a moment later.
+func TestHeldBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for err, want := range map[error]bool{
+		fmt.Errorf("start a process: %w", unix.EAGAIN): true,
+		fmt.Errorf("open a log: %w", unix.EMFILE):      true,
+		fmt.Errorf("write a file: %w", unix.EIO):       true,
+		errors.New("there is no such program"):         false,
+	} {
+		if e, held := r.m.heldBack(api.AttemptID{Job: "a", Number: 1}, err); held != want || held && !e.Saw(api.HostHeldBack) {
+			t.Errorf("%v: held back %v, %s; want %v", err, held, show(e), want)
+		}
+	}
+	if why := r.m.Paused(); why != "" {
+		t.Errorf("paused: %q; want that others start", why)
+	}
+}

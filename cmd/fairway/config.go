@@ -241,7 +241,7 @@ func (c *daemonConfig) warnings() []string {
 	if os.Geteuid() != 0 {
 		return out // all jobs run as the daemon's user
 	}
-	for _, dir := range closedFolders(filepath.Join(c.Data, "machine", "jobs"), filepath.Dir(c.agentPath())) {
+	for _, dir := range closedFolders(filepath.Join(c.machinePath(), "jobs"), filepath.Dir(c.agentPath())) {
 		out = append(out, fmt.Sprintf("jobs of other users cannot reach their folders or their agent's socket: %s is closed to them; run \"chmod o+x %s\", or choose another data folder", dir, dir))
 	}
 	return out
@@ -269,6 +269,9 @@ func (c *listenConfig) warnings() []string {
 	}
 	return []string{fmt.Sprintf("listen.address %s can be reached from other machines without TLS: tokens can be read on the network; set listen.cert and listen.key, or listen on 127.0.0.1", c.Address)}
 }
+
+// machinePath is the folder of what runs on this machine.
+func (c *daemonConfig) machinePath() string { return filepath.Join(c.Data, "machine") }
 
 // agentPath is where the agents of jobs report. Jobs of all users must be able to
 // walk there.

@@ -97,7 +97,7 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 	c := d.config
 	lc := local.Config{
 		// The supervisor is this very program, also after an upgrade replaced its file.
-		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.agentPath(), Shim: []string{"/proc/self/exe", "shim"},
+		Dir: c.machinePath(), API: "unix://" + c.agentPath(), Shim: []string{"/proc/self/exe", "shim"},
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended:     func(id sched.JobID) bool { return d.ended(id) },

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/daemon/state"
+	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/store"
 )
 
@@ -70,17 +71,25 @@ func (d *localDaemon) markPath() string { return filepath.Join(d.config.Data, "j
 // markSize is the length of the file: it is overwritten in place, in one write.
 const markSize = 240
 
+// readMark returns how far the journal had come. If that is lost too, at least no new job
+// gets the number of one whose folder is still there.
 func (d *localDaemon) readMark() (m state.Mark) {
 	b, err := os.ReadFile(d.markPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return m
-	}
 	if err == nil {
-		err = json.Unmarshal(b, &m)
+		if err = json.Unmarshal(b, &m); err == nil {
+			return m
+		}
 	}
-	if err != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
 		d.log.Warn("cannot tell how far the journal had come", "err", err)
-		return state.Mark{}
+	}
+	m = state.Mark{}
+	jobs, err := local.JobsIn(d.config.machinePath())
+	if err != nil {
+		d.log.Warn("cannot tell which jobs have folders", "err", err)
+	}
+	for _, id := range jobs {
+		m.Jobs = max(m.Jobs, state.JobNumber(id))
 	}
 	return m
 }

@@ -46,7 +46,14 @@ func TestTerms(t *testing.T) {
 		})
 	}
 	if j := d.job(d.submit(bob, plain("x", 1))); j.TimeLimit != terms.MaxTimeLimit {
-		t.Errorf("time limit %s; want the tenant's", j.TimeLimit)
+		t.Errorf("time limit %s; want the tenant's longest", j.TimeLimit)
+	}
+	terms = sched.Terms{TimeLimit: sched.Duration(time.Minute), MaxTimeLimit: sched.Duration(time.Hour)}
+	if _, err := d.SetTenant(t.Context(), admin, sched.Tenant{ID: "red", Terms: terms}); err != nil {
+		t.Fatal(err)
+	}
+	if j := d.job(d.submit(bob, plain("x", 1))); j.TimeLimit != terms.TimeLimit {
+		t.Errorf("time limit %s; want the tenant's default, not its longest", j.TimeLimit)
 	}
 }
 
