@@ -272,4 +272,7 @@ func (p *tab) sound() {
 	if wide := eval[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
 		p.Errorf("the page is %d pixels wider than its window", wide)
 	}
+	if cut := eval[string](p, "[...document.querySelectorAll('.axes text')].filter((x) => x.getBoundingClientRect().left < x.ownerSVGElement.getBoundingClientRect().left).map((x) => x.textContent).join(', ')"); cut != "" {
+		p.Errorf("labels of an axis are cut: %s", cut)
+	}
 }

@@ -32,7 +32,10 @@ func (p *tab) set(selector, value, event string) {
 func testMetrics(t *testing.T, w window) {
 	f := newFake()
 	richWorld(f)
-	f.points["j-0004"] = f.points["j-0003"][:90]
+	f.points["j-0004"] = slices.Clone(f.points["j-0003"][:90])
+	for i := range f.points["j-0004"] {
+		f.points["j-0004"][i].Memory = 20 << 20
+	}
 	f.open(t)
 	p := w.open(t, f)
 	p.start("/#/jobs/j-0003")
@@ -66,6 +69,13 @@ func testMetrics(t *testing.T, w window) {
 	says("by time since the start: resnet-50")
 	lines("4")
 	p.until("the name of the other job", "document.querySelector('.chip')?.innerText.includes('sweep lr=0.01')")
+	p.set(".compare input", "j-0005", "change")
+	p.shows("sweep lr=0.001: has not reported accuracy")
+	lines("4")
+	if got := eval[int](p, "document.querySelectorAll('"+chart+" .legend button').length"); got != 2 {
+		t.Errorf("the legend names %d jobs; want the 2 that are drawn", got)
+	}
+	p.click(".chip:last-child button")
 	p.set(".compare input", "no-such-job", "change")
 	p.shows("no-such-job: there is no job no-such-job")
 	p.click(".chip button")
@@ -73,6 +83,9 @@ func testMetrics(t *testing.T, w window) {
 	if shown := p.text(); strings.Contains(shown, "sweep lr=0.01") {
 		t.Errorf("the chart still compares:\n%s", shown)
 	}
+	p.sound()
+	p.visit("#/jobs/j-0004")
+	p.shows("GPU memory", "0.0195")
 	p.sound()
 	p.silent()
 }

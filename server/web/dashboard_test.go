@@ -219,6 +219,7 @@ func testHands(t *testing.T, w window) {
 	p.shows("The policy is now las.")
 	p.visit("#/cluster")
 	p.shows("workstation")
+	p.until("no GPU that is called free where no job may start", "document.querySelector('#gpu-2-0').innerText.includes('cordoned') && document.querySelector('#gpu-3-0').innerText.includes('down')")
 	p.click(".node .quiet")
 	p.click("dialog .primary")
 	p.until("two cordoned nodes", "document.querySelectorAll('.badge.cordoned').length === 2")

@@ -14,6 +14,9 @@ const stateNames = ['ready', 'cordoned', 'down'];
 // nodeState names the state of a node.
 export const nodeState = (node) => (!node.up ? 'down' : stateNames[node.state] || node.state || 'ready');
 
+// idle says how a GPU stands that no job holds: it is free only where jobs may start.
+const idle = (node) => (nodeState(node) === 'ready' ? 'free' : nodeState(node));
+
 // gpuGrid describes the grid. jobs: by id; at: [node, gpu] that has the focus
 // among the cells; move: called with the new one.
 export function gpuGrid({ nodes, jobs, now, at, move }) {
@@ -56,14 +59,14 @@ function cell({ node, slot, jobs, now, id, current, key, focus }) {
   },
   h('span', { class: 'gpu-fill' }, held.map((job) => h('i', { key: job.id, vars: { '--c': jobColour(job), 'flex-grow': String(milliOn(job, node)) } }))),
   h('span', { class: 'gpu-index' }, slot.index),
-  h('span', { class: 'gpu-name' }, held.length === 0 ? 'free' : held.length === 1 ? title(held[0]) : held.length + ' jobs'),
+  h('span', { class: 'gpu-name' }, held.length === 0 ? idle(node) : held.length === 1 ? title(held[0]) : held.length + ' jobs'),
   use ? h('span', { class: 'gpu-use' }, h('i', { vars: { width: Math.round(use.util * 100) + '%' } })) : null);
 }
 
 const milliOn = (job, node) => (job.held || []).find((x) => x.node === node.name)?.milli || 1000;
 
 export function spoken(node, slot, held) {
-  const who = held.length ? held.map((j) => title(j)).join(' and ') : 'free';
+  const who = held.length ? held.map((j) => title(j)).join(' and ') : idle(node);
   return node.name + ', ' + kindOf(node) + ' ' + slot.index + ': ' + who + (slot.use ? ', ' + percent(slot.use.util) + ' busy' : '');
 }
 
@@ -80,7 +83,7 @@ export function gpuCard(node, slot, held, now) {
       ['since', ago(ms(job.status?.since), now)],
       ['GPUs', job.held ? number(heldGPUs(job)) + (milliOn(job, node) < 1000 ? ' × ' + milliOn(job, node) / 1000 : '') : null],
       ['batch', job.last?.batch ? number(job.last.batch) : null],
-    ]))) : h('p', {}, nodeState(node) === 'ready' ? 'free' : nodeState(node)),
+    ]))) : h('p', {}, idle(node)),
     use ? [meter('utilisation', use.util, percent(use.util)),
       use.memory_total ? meter('memory', use.memory_used / use.memory_total, bytes(use.memory_used) + ' of ' + bytes(use.memory_total)) : null,
       facts([['power', use.power_w ? number(use.power_w) + ' W' : null], ['temperature', use.temp_c ? number(use.temp_c) + ' °C' : null]])] : h('p', { class: 'soft' }, 'utilisation not measured'));

@@ -106,12 +106,13 @@ export function metricsChart(id, cursor, changed) {
     if (names.length && !read.has(metric)) metric = names.includes('loss') ? 'loss' : names[0];
     show(pick, (names.length ? names : [metric]).map((name) => h('option', { key: name, value: name }, name)));
     pick.value = metric;
-    const drawn = compared.map((o) => others.get(o)).filter((o) => o?.job).map((o) => ({ job: o.job, read: readings(o) }));
+    const asked = compared.map((o) => ({ id: o, ...others.get(o) })).map((o) => ({ ...o, read: o.job && readings(o) }));
+    const drawn = asked.filter((o) => o.read?.has(metric));
     const absolute = !drawn.length;
     const series = [{ job, read, ledger }, ...drawn].flatMap((o, n) => line({ ...o, n, absolute }));
     plot.update({ series, log, axis: byTime ? (absolute ? time : elapsed) : read.get(metric)?.steps ? step : progress, ...(byTime && absolute ? { marks, range } : {}) });
-    show(chips, compared.map((o) => h('span', { class: 'chip', key: o }, others.get(o)?.error ? o + ': ' + others.get(o).error.message : title(others.get(o)?.job || { id: o }),
-      h('button', { type: 'button', 'aria-label': 'Do not compare with ' + o, onclick: () => compare(compared.filter((c) => c !== o)) }, '×'))));
+    show(chips, asked.map((o) => h('span', { class: 'chip', key: o.id }, o.error ? o.id + ': ' + o.error.message : title(o.job || o) + (o.read && !o.read.has(metric) ? ': has not reported ' + metric : ''),
+      h('button', { type: 'button', 'aria-label': 'Do not compare with ' + o.id, onclick: () => compare(compared.filter((c) => c !== o.id)) }, '×'))));
   }
   return { element, refresh, draw: (next) => { mine = next; draw(); }, close: () => plot.close() };
 }

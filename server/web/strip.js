@@ -5,7 +5,7 @@
 // marks where the scheduler did something to it.
 import { chart } from './chart.js';
 import { h, keep, show } from './dom.js';
-import { ms, number, percent } from './format.js';
+import { ms, percent } from './format.js';
 import { panel } from './panel.js';
 import { withGaps } from './scale.js';
 
@@ -28,7 +28,7 @@ const rows = [
   ['Batch size', { kind: 'step' }, (p) => measured(p.batch)],
   ['Efficiency', { yformat: percent, ymax: 1.02 }, (p) => measured(p.efficiency)],
   ['Utilisation', { yformat: percent, ymax: 1.02 }, (p) => measured(p.util)],
-  ['GPU memory', { yformat: (v) => number(v) + ' GiB' }, (p) => measured(p.memory / 2 ** 30)],
+  ['GPU memory, GiB', {}, (p) => measured(p.memory / 2 ** 30)],
 ];
 
 export function jobStrip(cursor) {

@@ -29,7 +29,8 @@ export function jobView({ state, refreshSoon }, id) {
   const ledger = timeline();
   const spec = panel('Details');
   // Nothing is shown before all of it is known: parts that come later would move the others.
-  const rest = h('div', { class: 'page' }, h('div', { class: 'split work' }, h('div', { class: 'stack-col' }, metrics.element, strip.element), log.element), ledger.element, spec.element);
+  const work = h('div', { class: 'split work' }, h('div', { class: 'stack-col' }, metrics.element, strip.element), log.element);
+  const rest = h('div', { class: 'page' }, work, ledger.element, spec.element);
   const element = h('div', { class: 'page' }, head, status.element);
   let name = id;
 
@@ -48,6 +49,7 @@ export function jobView({ state, refreshSoon }, id) {
     drawStatus(job, x);
     const drawn = { job, points, metrics: reported, ledger: x?.ledger || [], now };
     Object.assign(drawn, spanOf(drawn));
+    work.classList.toggle('unstarted', !job.status.starts); // nothing to keep room for
     if (!rest.isConnected) element.append(rest);
     metrics.draw(drawn);
     strip.draw(drawn);
