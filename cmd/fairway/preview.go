@@ -15,9 +15,18 @@ import (
 )
 
 // dryJob is a job that would be submitted, and what that would do; nil: no daemon says.
+// What it gets when it is submitted is left out, not empty.
 type dryJob struct {
 	api.Submission
-	Preview *api.Preview `json:"preview,omitempty"`
+	ID        sched.JobID  `json:"id,omitempty"`
+	Submitted time.Time    `json:"submitted,omitzero"`
+	Preview   *api.Preview `json:"preview,omitempty"`
+}
+
+// dryly returns a job as a dry run prints it.
+func dryly(j api.Submission) dryJob {
+	hideSecrets(&j)
+	return dryJob{Submission: j, ID: j.ID, Submitted: j.Submitted}
 }
 
 // dry prints jobs and what submitting them would do.
@@ -32,8 +41,7 @@ func (f *submitFlags) dry(c *cobra.Command, jobs []api.Submission) error {
 	}
 	list := make([]dryJob, len(jobs))
 	for i := range jobs {
-		hideSecrets(&jobs[i])
-		list[i].Submission = jobs[i]
+		list[i] = dryly(jobs[i])
 		if i < len(previews) {
 			list[i].Preview = &previews[i]
 		}

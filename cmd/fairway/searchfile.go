@@ -163,6 +163,8 @@ func readSearch(path string, id sched.AppID, s *api.SearchSpec) error {
 // printDrySearch prints what would be sent.
 func printDrySearch(out, told io.Writer, s *api.SearchSpec) error {
 	fmt.Fprintln(told, "dry run: this search would be submitted:")
-	hideSecrets(&s.Trial)
-	return printAnswer(out, s)
+	return printAnswer(out, struct {
+		*api.SearchSpec
+		Trial dryJob `json:"trial"`
+	}{s, dryly(s.Trial)})
 }

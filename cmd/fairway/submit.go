@@ -333,8 +333,9 @@ func submitAll(ctx context.Context, daemon *client.Client, jobs []api.Submission
 
 func printDry(c *cobra.Command, jobs []api.Submission) error {
 	fmt.Fprintf(c.ErrOrStderr(), "dry run: %s would be submitted:\n", several(len(jobs), "job"))
+	list := make([]dryJob, len(jobs))
 	for i := range jobs {
-		hideSecrets(&jobs[i])
+		list[i] = dryly(jobs[i])
 	}
-	return printAnswer(c.OutOrStdout(), jobs)
+	return printAnswer(c.OutOrStdout(), list)
 }

@@ -263,7 +263,7 @@ func heldBackOff(n int, held time.Duration) time.Duration {
 // describeExit describes the end of an attempt: what, why, and what follows.
 func describeExit(e *api.Exit) string {
 	parts := []string{e.Text()}
-	if cause := e.Cause(); cause != "" {
+	if cause := e.Cause(); cause != "" && !strings.Contains(e.Next, e.Finding.Text) { // it says why it is not retried
 		parts = append(parts, cause)
 	}
 	if e.Next != "" {

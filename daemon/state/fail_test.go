@@ -124,6 +124,9 @@ func TestAdaptive(t *testing.T) {
 			if err != nil || test.state == api.Failed && !strings.Contains(e.Summary, test.next) {
 				t.Errorf("explained by %q (%v); want %q in it", e.Summary, err, test.next)
 			}
+			if n := strings.Count(e.Summary, j.Exit.Finding.Text); n > 1 {
+				t.Errorf("explained by %q, which says the cause %d times", e.Summary, n)
+			}
 			d.wantDurable()
 		})
 	}
