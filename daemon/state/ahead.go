@@ -138,7 +138,9 @@ func (b *Store) worth(x *entry, free int) string {
 		}
 		parts = append(parts, text)
 	}
-	if free < next-have {
+	if quotas(b.mem.state.Peek()).Left(j) < next-have {
+		parts = append(parts, fmt.Sprintf("tenant %s may hold no more GPUs now", j.Tenant))
+	} else if free < next-have {
 		parts = append(parts, "other jobs hold the GPUs")
 	} else if at := b.mem.wake; at.After(b.now()) {
 		parts = append(parts, "the policy decides again at "+at.Format("15:04:05"))

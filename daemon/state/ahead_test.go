@@ -138,4 +138,14 @@ func TestExplainNotLarger(t *testing.T) {
 			}
 		})
 	}
+	d := open(t, under("pollux"))
+	if _, err := d.SetTenant(t.Context(), admin, sched.Tenant{ID: ann.Tenant, Max: 1}); err != nil {
+		t.Fatal(err)
+	}
+	id := d.submit(ann, elastic)
+	d.decide(wants{id: on(0)})
+	d.mem.jobs[id].Job.Perf = fast
+	if e := d.explain(ann, id); !strings.HasSuffix(e.Larger, "; tenant blue may hold no more GPUs now") {
+		t.Errorf("its tenant may hold 1 GPU, and it has 1 of 4 because %q", e.Larger)
+	}
 }

@@ -103,6 +103,15 @@ func standing(s *sched.Snapshot, t int) string {
 	return text
 }
 
+// quotas returns what is left of the tenants' limits beside what their jobs hold.
+func quotas(s *sched.Snapshot) place.Quota {
+	quota := place.NewQuota(s)
+	for _, j := range s.Jobs {
+		quota.AddMilli(j, j.Placement.Milli())
+	}
+	return quota
+}
+
 // family says which tenant above its own keeps a job from running, if one does: its limit
 // leaves less than that of the job's tenant.
 func (m *memory) family(j *sched.Job) string {
@@ -117,10 +126,7 @@ func (m *memory) family(j *sched.Job) string {
 	if s.Parent(t) < 0 {
 		return ""
 	}
-	quota := place.NewQuota(s)
-	for _, o := range s.Jobs {
-		quota.AddMilli(o, o.Placement.Milli())
-	}
+	quota := quotas(s)
 	least, at := s.Tenants[t].Limit()-quota.Used(t), t
 	for t = s.Parent(t); t >= 0; t = s.Parent(t) {
 		if left := s.Tenants[t].Limit() - quota.Used(t); left < least {
