@@ -267,7 +267,7 @@ type forecast struct {
 	StepLow     float64        `json:"step_ms_low"`
 	StepHigh    float64        `json:"step_ms_high"`
 	Flops       float64        `json:"flops"`       // forward, all of the batch
-	TrainFlops  float64        `json:"train_flops"` // forward and backward
+	TrainFlops  float64        `json:"train_flops"` // forward, backward, and forward again where a recipe recomputes
 	Params      int64          `json:"params"`
 	Activations int64          `json:"activations"` // numbers kept for the backward pass
 	ActBytes    int64          `json:"activation_bytes"`
@@ -296,6 +296,7 @@ func forecastOf(name string, m *predict.Model, x *features.Features, p predict.P
 		s, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', int(unit), 64), 64)
 		return s
 	}
+	again, relaunched := x.Again()
 	return forecast{
 		Model: name, Batch: x.Batch, GPU: m.Device().Name,
 		Util: short(p.Util, 1), UtilLow: short(p.UtilLow, 1), UtilHigh: short(p.UtilHigh, 1),
@@ -303,8 +304,9 @@ func forecastOf(name string, m *predict.Model, x *features.Features, p predict.P
 		MemParts: memoryParts{short(p.Memory.Parameters, 0), short(p.Memory.Gradients, 0), short(p.Memory.Optimizer, 0),
 			short(p.Memory.Activations, 0), short(p.Memory.Workspace, 0), short(p.Memory.Allocator, 0), short(p.Memory.Context, 0)},
 		StepMS: short(1e3*p.StepSeconds, 3), StepLow: short(1e3*p.StepLow, 3), StepHigh: short(1e3*p.StepHigh, 3),
-		Flops: x.FlopsForward, TrainFlops: x.FlopsTraining(), Params: x.Params, Activations: x.Activations, ActBytes: x.ActivationBytes,
-		Kernels: x.Kernels.Total(), Ops: x.Ops, Confidence: short(p.Confidence, 2), Unknown: x.Unknown, Notes: p.Notes,
+		Flops: x.FlopsForward, TrainFlops: x.FlopsTraining() + again, Params: x.Params,
+		Activations: x.Activations - x.Recomputed, ActBytes: x.ActivationBytes - x.RecomputedBytes,
+		Kernels: x.Kernels.Total() + int64(relaunched), Ops: x.Ops, Confidence: short(p.Confidence, 2), Unknown: x.Unknown, Notes: p.Notes,
 		busyMS: 1e3 * p.BusySeconds, hostMS: 1e3 * p.HostSeconds, capacityMiB: m.Device().MemoryMiB,
 	}
 }

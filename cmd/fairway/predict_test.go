@@ -230,3 +230,33 @@ func TestPredictHostSpeed(t *testing.T) {
 		t.Error("no flags: no error")
 	}
 }
+
+// TestPredictRecomputes: with recomputed layers, one more layer keeps only its input, and
+// its forward pass runs twice.
+func TestPredictRecomputes(t *testing.T) {
+	grown := func(recipe string) (more forecast) {
+		var of [2]forecast
+		for i, layers := range []string{"2", "3"} {
+			out, err := fairway(t, nil, "predict", "--json", "--batch", "4", "--recipe", recipe,
+				"--decoder", "layers="+layers+",width=256,heads=4,vocabulary=1000,sequence=128")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(out), &of[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, b := of[0], of[1]
+		return forecast{Flops: b.Flops - a.Flops, TrainFlops: b.TrainFlops - a.TrainFlops,
+			Activations: b.Activations - a.Activations, ActBytes: b.ActBytes - a.ActBytes, Kernels: b.Kernels - a.Kernels}
+	}
+	plain, again := grown("bf16"), grown("bf16+checkpoint")
+	const input = 4 * 128 * 256
+	if again.Activations != input || again.ActBytes != 2*input {
+		t.Errorf("a recomputed layer keeps %d numbers in %d bytes; want its input, %d in %d", again.Activations, again.ActBytes, input, 2*input)
+	}
+	if again.TrainFlops != plain.TrainFlops+plain.Flops || again.Kernels <= plain.Kernels {
+		t.Errorf("a recomputed layer takes %g operations and %d launches; without, %g, %g of them forward, and %d",
+			again.TrainFlops, again.Kernels, plain.TrainFlops, plain.Flops, plain.Kernels)
+	}
+}

@@ -33,13 +33,17 @@ type Features struct {
 	BytesBackward float64 `json:"bytes_backward"` //
 	Intensity     float64 `json:"intensity"`      // flops per byte, forward and backward
 
-	ActivationBytes     int64        `json:"activation_bytes"`      // kept from forward for backward, inputs aside
-	Activations         int64        `json:"activations"`           // their elements
-	PeakBytes           int64        `json:"peak_bytes"`            // most alive at once: activations and their gradients
-	AllOutputBytes      int64        `json:"all_output_bytes"`      // every result once, as if nothing were freed
-	AttentionScoreBytes int64        `json:"attention_score_bytes"` // part of ActivationBytes that fused attention would save
-	Largest             []Activation `json:"largest"`               // kept activations, at most 5
-	Footprint           Footprint    `json:"footprint"`             // of the process, by replay
+	ActivationBytes     int64 `json:"activation_bytes"`      // kept from forward for backward, inputs aside
+	Activations         int64 `json:"activations"`           // their elements
+	PeakBytes           int64 `json:"peak_bytes"`            // most alive at once: activations and their gradients
+	AllOutputBytes      int64 `json:"all_output_bytes"`      // every result once, as if nothing were freed
+	AttentionScoreBytes int64 `json:"attention_score_bytes"` // part of ActivationBytes that fused attention would save
+	// RecomputedBytes and Recomputed are the part of ActivationBytes and Activations that
+	// a recipe with Checkpoint drops and computes again, layer by layer.
+	RecomputedBytes int64        `json:"recomputed_bytes"`
+	Recomputed      int64        `json:"recomputed"`
+	Largest         []Activation `json:"largest"`   // kept activations, at most 5
+	Footprint       Footprint    `json:"footprint"` // of the process, by replay
 
 	Ops            map[string]int `json:"ops"`   // operators of the file, shape arithmetic aside
 	Kinds          map[Kind]int   `json:"kinds"` // units of work by kind
@@ -90,6 +94,18 @@ type Spread struct {
 
 // FlopsTraining is the arithmetic of a step, the optimiser aside.
 func (f *Features) FlopsTraining() float64 { return f.FlopsForward + f.FlopsBackward }
+
+// Again is the arithmetic and the launches of forward passes that a recipe with
+// Checkpoint repeats; the sums above do not include them.
+func (f *Features) Again() (flops, kernels float64) {
+	for _, w := range f.work {
+		if w.Again {
+			flops += w.Repeat * w.Flops
+			kernels += w.Repeat * w.Kernels
+		}
+	}
+	return flops, kernels
+}
 
 // StateBytes is what the model holds between steps: parameters, gradients,
 // slots numbers of optimiser state per parameter (1 for momentum, 2 for Adam)

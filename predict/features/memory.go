@@ -197,6 +197,7 @@ func (g *graph) memory(f *Features) {
 		}
 	}
 	if g.recipe.Checkpoint {
+		l.recomputed(f)
 		l.checkpoints()
 	}
 	f.Largest = largest(list)
@@ -213,6 +214,24 @@ type lifetimes struct {
 	extra       []int64
 	layers      []segment // recomputed in the backward pass
 	live, most  int64
+}
+
+// recomputed adds up what layers keep for themselves alone.
+func (l *lifetimes) recomputed(f *Features) {
+	for _, s := range l.g.segments() {
+		for i := s.from; i < s.to; i++ {
+			u := &l.g.units[i]
+			f.RecomputedBytes += l.extra[i] * u.repeat
+			for _, id := range u.out {
+				root := l.g.root[id]
+				if root == id && l.size(root) > 0 && l.firstKeeper[root] >= 0 && l.lastUse[root] < s.to {
+					v := l.g.s.Values[root]
+					f.RecomputedBytes += v.Bytes() * u.repeat
+					f.Recomputed += v.Elements() * u.repeat
+				}
+			}
+		}
+	}
 }
 
 // checkpoints makes each layer keep what it reads of others until its backward pass.
