@@ -169,12 +169,34 @@ func explainUse(g *grid, e api.Explanation) {
 	if expected := text(e.Job.GPUUtil, e.Job.GPUMemory, e.Job.Predicted); expected != "" {
 		parts = append(parts, "expected: "+expected)
 	}
+	var measured []string
 	if u := e.Use; u != nil {
-		parts = append(parts, "measured: "+text(u.Util, u.Memory, nil))
+		measured = append(measured, text(u.Util, u.Memory, nil))
+	}
+	if ms := measuredStep(e.Job); ms > 0 && e.Job.Predicted != nil {
+		measured = append(measured, fmt.Sprintf("a step in %.3g ms", ms))
+	}
+	if len(measured) > 0 {
+		parts = append(parts, "measured: "+strings.Join(measured, ", "))
 	}
 	if len(parts) > 0 {
 		g.add("GPU use", strings.Join(parts, "; "))
 	}
+}
+
+// measuredStep is how long the job's steps take, in milliseconds, at the batch size and on
+// the number of GPUs that its prediction is for; 0: it has not run so. A job that reports
+// no batch size reports units of its work, not steps.
+func measuredStep(j api.Job) float64 {
+	if j.Status.Perf == nil || j.Batch.Initial == 0 {
+		return 0
+	}
+	for _, s := range j.Status.Perf.StepTimes {
+		if s.GPUs == max(1, j.GPUs) && s.Batch == j.Batch.Initial && !s.Borrowed {
+			return 1e3 * s.Time
+		}
+	}
+	return 0
 }
 
 // explainWait says what a job waits for.

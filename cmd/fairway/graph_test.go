@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // message is the wire form of a message of protocol buffers.
@@ -96,7 +97,10 @@ func TestGraph(t *testing.T) {
 
 // TestExplainUse: what was predicted, with its intervals, stands beside what was measured.
 func TestExplainUse(t *testing.T) {
-	job := api.Job{Spec: sched.Spec{GPUUtil: 0.38, GPUMemory: 12 << 30}}
+	job := api.Job{Spec: sched.Spec{GPUs: 2, GPUUtil: 0.38, GPUMemory: 12 << 30, Batch: sched.Batch{Initial: 64}}}
+	job.Status.Perf = &goodput.Report{StepTimes: []goodput.StepTime{
+		{GPUs: 1, Batch: 64, Time: 0.04}, {GPUs: 2, Batch: 64, Time: 0.03, Borrowed: true}, {GPUs: 2, Batch: 1, Time: 0.5}, {GPUs: 2, Batch: 64, Time: 0.0215},
+	}}
 	use := &api.Use{Util: 0.41, Memory: 9 << 30, Samples: 3}
 	predicted := &api.PredictedUse{UtilLow: 0.31, UtilHigh: 0.47, Memory: 10 << 30, StepLow: sched.Duration(18 * time.Millisecond), StepHigh: sched.Duration(25 * time.Millisecond)}
 	for _, c := range []struct {
@@ -104,7 +108,7 @@ func TestExplainUse(t *testing.T) {
 		want      string
 	}{
 		{nil, "expected: 38 % busy, 12.0 GiB of memory; measured: 41 % busy, 9.0 GiB of memory"},
-		{predicted, "expected: 38 % busy (31 to 47), 10.0 GiB (12.0 GiB booked) of memory, a step in 18 to 25 ms; measured: 41 % busy, 9.0 GiB of memory"},
+		{predicted, "expected: 38 % busy (31 to 47), 10.0 GiB (12.0 GiB booked) of memory, a step in 18 to 25 ms; measured: 41 % busy, 9.0 GiB of memory, a step in 21.5 ms"},
 	} {
 		g := &grid{}
 		job.Predicted = c.predicted
