@@ -7,13 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
@@ -107,17 +105,9 @@ func (c MixedConfig) means(spec string, largest int, e sim.Estimates) (m mixedMe
 		m.rho, m.restarts = m.rho+res.MaxRho/n, m.restarts+float64(res.Restarts)/n
 		all = append(all, res.AvgJCT)
 	}
-	m.jct, m.spread = num.Mean(all), deviation(all)
+	jct := meanOf(all)
+	m.jct, m.spread = jct.Mean, jct.Spread
 	return m, nil
-}
-
-// deviation returns the standard deviation of a sample.
-func deviation(x []float64) float64 {
-	mean, sum := num.Mean(x), 0.0
-	for _, v := range x {
-		sum += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(sum / max(1, float64(len(x)-1)))
 }
 
 // PrintMixed writes the experiment as Markdown.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 // Pollux is the reproduction of the Pollux paper's simulations.
@@ -20,6 +21,7 @@ type Pollux struct {
 	Rows         []ReferenceRow // every policy on every workload
 	Exponents    []Variation    // p
 	Loads        []Variation    // by policy
+	Drawn        []DrawnRow     // on generated workloads
 	Intervals    []Variation
 	Interference []Variation
 	Noise        []Variation        // of what agents measure
@@ -39,6 +41,12 @@ type Variation struct {
 	Ours      float64 // seconds
 	Reference float64 // the reference simulator on the same workloads; 0: unknown
 	Paper     float64 // the published mean over all eight workloads; 0: unknown
+}
+
+// DrawnRow is a policy on workloads that are drawn from the paper's mix at load 1.0.
+type DrawnRow struct {
+	Policy string
+	JCT    []float64 // average JCT in seconds, by seed
 }
 
 // FullRow compares a run with the same without the reference's simplifications.
@@ -75,7 +83,7 @@ func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*P
 	for _, step := range []struct {
 		what string
 		run  func(*Pollux) error
-	}{{"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"measurement noise", a.noise}, {"without simplifications", a.full}, {"the life of a job", a.life}} {
+	}{{"drawn workloads", a.drawn}, {"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"measurement noise", a.noise}, {"without simplifications", a.full}, {"the life of a job", a.life}} {
 		say(step.what)
 		if err := step.run(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.what, err)
@@ -140,6 +148,33 @@ func (p *Pollux) loads() {
 		v.Reference /= counts[k]
 		p.Loads = append(p.Loads, v)
 	}
+}
+
+// drawnSeeds is the number of generated workloads.
+const drawnSeeds = 5
+
+// drawn replays generated workloads: the artifact has three at each load, too few to tell
+// how much is the luck of a workload.
+func (a *Artifact) drawn(p *Pollux) error {
+	for _, spec := range PolluxPolicies {
+		if strings.Contains(spec, "genetic") {
+			continue // it is slow
+		}
+		row := DrawnRow{Policy: spec}
+		for seed := uint64(1); seed <= drawnSeeds; seed++ {
+			w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: 160, GPUs: 64, Seed: seed})
+			if err != nil {
+				return err
+			}
+			res, err := a.simulate(Run{Policy: spec}, w)
+			if err != nil {
+				return fmt.Errorf("%s, seed %d: %w", spec, seed, err)
+			}
+			row.JCT = append(row.JCT, res.AvgJCT)
+		}
+		p.Drawn = append(p.Drawn, row)
+	}
+	return nil
 }
 
 // mean replays the tuned workloads and averages.

@@ -166,6 +166,10 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.simulate(r, w)
+}
+
+func (a *Artifact) simulate(r Run, w *sim.Workload) (*sim.Result, error) {
 	cluster, err := sim.ParseCluster("16x4", "t4")
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -61,9 +62,10 @@ var shockwaveReference = []ShockwaveRun{
 
 // Shockwave is the comparison with the artifact.
 type Shockwave struct {
-	Alike   []ShockwaveRun // as the artifact simulates: 20 s for each restart, rounds of 2 minutes
-	Default []ShockwaveRun // restart costs and settings of this house
-	Others  []ShockwaveRun // other traces, as the artifact simulates
+	Alike   []ShockwaveRun   // as the artifact simulates: 20 s for each restart, rounds of 2 minutes
+	Default []ShockwaveRun   // restart costs and settings of this house
+	Moved   [][]ShockwaveRun // by policy and seed: as Alike, with the submissions moved
+	Others  []ShockwaveRun   // other traces, as the artifact simulates
 }
 
 // RunShockwave replays the traces of the artifact's scheduler folder. Policies other
@@ -77,7 +79,7 @@ func RunShockwave(data fs.FS, progress func(string)) (*Shockwave, error) {
 				t.cluster = "8x4"
 			}
 			progress(fmt.Sprintf("%s on %s", spec, t.cluster))
-			r, err := runShockwave(data, t.file, t.cluster, shockwaveRun{spec, restart})
+			r, err := runShockwave(data, t.file, t.cluster, shockwaveRun{spec: spec, restart: restart})
 			if err != nil {
 				return fmt.Errorf("%s: %w", spec, err)
 			}
@@ -89,6 +91,18 @@ func RunShockwave(data fs.FS, progress func(string)) (*Shockwave, error) {
 	alike := []string{"shockwave:round=2m", "themis:lease=2m", "gavel:ftf:round=2m:stick=1:turns=1", "gavel:round=2m:stick=1:turns=1", "gavel:makespan:round=2m:stick=1:turns=1", "las:lease=2m"}
 	if err := run(&out.Alike, 0, restart, alike...); err != nil {
 		return nil, err
+	}
+	for _, spec := range alike[:3] {
+		var runs []ShockwaveRun
+		for seed := uint64(1); seed <= movedSeeds; seed++ {
+			progress(fmt.Sprintf("%s, submissions moved, seed %d", spec, seed))
+			r, err := runShockwave(data, shockwaveTraces[0].file, shockwaveTraces[0].cluster, shockwaveRun{spec, restart, seed})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", spec, err)
+			}
+			runs = append(runs, r)
+		}
+		out.Moved = append(out.Moved, runs)
 	}
 	if err := run(&out.Default, 0, 0, "shockwave", "themis", "gavel:ftf", "gavel", "las"); err != nil {
 		return nil, err
@@ -107,6 +121,24 @@ func RunShockwave(data fs.FS, progress func(string)) (*Shockwave, error) {
 type shockwaveRun struct {
 	spec    string
 	restart time.Duration
+	seed    uint64 // of the moves of submissions; 0: they stay
+}
+
+// movedSeeds is how often the submissions are moved, and moved how far at most: ten rounds
+// of the artifact.
+const (
+	movedSeeds = 5
+	moved      = 20 * time.Minute
+)
+
+// move delays each submission by up to moved, at random. The artifact has one trace with
+// results; this tells how much of them is luck.
+func move(w *sim.Workload, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range w.Work {
+		w.Work[i].Submitted = w.Work[i].Submitted.Add(time.Duration(r.Int64N(int64(moved))))
+	}
+	slices.SortStableFunc(w.Work, func(a, b sim.Work) int { return a.Submitted.Compare(b.Submitted) })
 }
 
 func runShockwave(data fs.FS, file, cluster string, r shockwaveRun) (ShockwaveRun, error) {
@@ -126,6 +158,9 @@ func runShockwave(data fs.FS, file, cluster string, r shockwaveRun) (ShockwaveRu
 	}
 	if c.Cluster, err = sim.ParseCluster(cluster, "v100"); err != nil {
 		return out, err
+	}
+	if r.seed > 0 {
+		move(w, r.seed)
 	}
 	c.Restart, c.Estimates, c.Agent = r.restart, sim.Exact, 30*time.Second
 	res, _, err := sim.Run(c, w)
@@ -165,12 +200,45 @@ func (s *Shockwave) Print(w io.Writer) {
 	shockwaveTable(w, "ours, as the artifact simulates", s.Alike)
 	shockwaveTable(w, "ours, with our restart costs and default settings", s.Default)
 	fmt.Fprint(w, shockwaveWhy)
+	s.printMoved(w)
 	fmt.Fprint(w, shockwaveOthers)
 	for _, r := range s.Others {
 		fmt.Fprintf(w, "| %d jobs, %d GPUs | `%s` | %.2f h | %.2f h | %.2f / %.2f | %.0f %% |\n",
 			r.Jobs, r.GPUs, shortSpec(r.Policy), r.Makespan, r.JCT, r.Static, r.Dynamic, 100*r.Unfair)
 	}
 	PrintClaims(w, s.Claims())
+}
+
+func (s *Shockwave) printMoved(w io.Writer) {
+	fmt.Fprintf(w, `
+## The same with submissions moved
+
+Nothing in these runs is drawn. To see how much of them is luck, each submission of the canonical
+trace is delayed by up to %.0f minutes, differently with each of %d seeds: mean and standard
+deviation, as the artifact simulates.
+
+| policy | makespan | average JCT | worst rho, static | dynamic | unfair jobs |
+|---|---|---|---|---|---|
+`, moved.Minutes(), movedSeeds)
+	for _, runs := range s.Moved {
+		of := func(get func(ShockwaveRun) float64) string {
+			m := meanOver(runs, get)
+			return fmt.Sprintf("%.2f ± %.2f", m.Mean, m.Spread)
+		}
+		fmt.Fprintf(w, "| `%s` | %s h | %s h | %s | %s | %s %% |\n", runs[0].Policy,
+			of(func(r ShockwaveRun) float64 { return r.Makespan }), of(func(r ShockwaveRun) float64 { return r.JCT }),
+			of(func(r ShockwaveRun) float64 { return r.Static }), of(func(r ShockwaveRun) float64 { return r.Dynamic }),
+			of(func(r ShockwaveRun) float64 { return 100 * r.Unfair }))
+	}
+}
+
+// meanOver is the mean of a figure over runs.
+func meanOver(runs []ShockwaveRun, get func(ShockwaveRun) float64) Mean {
+	var all []float64
+	for _, r := range runs {
+		all = append(all, get(r))
+	}
+	return meanOf(all)
 }
 
 func shockwaveTable(w io.Writer, title string, runs []ShockwaveRun) {
@@ -202,7 +270,7 @@ func (s *Shockwave) Claims() []Claim {
 		claim("worst static rho, the same", "", ref.Static/refThemis.Static, ours.Static/ftf.Static),
 		claim("makespan of `shockwave` over that of `themis`", "", ref.Makespan/refThemis.Makespan, ours.Makespan/themis.Makespan),
 		claim("worst static rho, the same", "", ref.Static/refThemis.Static, ours.Static/themis.Static),
-		{"makespan of `shockwave`", fmt.Sprintf("within 5 %% of %.2f h", ref.Makespan), fmt.Sprintf("%.2f h", ours.Makespan), ours.Makespan < 1.05*ref.Makespan},
+		{"makespan of `shockwave`", fmt.Sprintf("at most 5 %% above %.2f h", ref.Makespan), fmt.Sprintf("%.2f h", ours.Makespan), ours.Makespan < 1.05*ref.Makespan},
 		{"worst static rho of `shockwave`", fmt.Sprintf("%.2f or less", ref.Static), fmt.Sprintf("%.2f", ours.Static), ours.Static <= ref.Static},
 	}
 }

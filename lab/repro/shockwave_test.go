@@ -41,7 +41,7 @@ func TestShockwaveArtifact(t *testing.T) {
 	var got [2]ShockwaveRun
 	for i, spec := range []string{"shockwave:round=2m", "themis:lease=2m"} {
 		var err error
-		if got[i], err = runShockwave(os.DirFS(folder), shockwaveTraces[0].file, shockwaveTraces[0].cluster, shockwaveRun{spec, 20 * time.Second}); err != nil {
+		if got[i], err = runShockwave(os.DirFS(folder), shockwaveTraces[0].file, shockwaveTraces[0].cluster, shockwaveRun{spec: spec, restart: 20 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%+v", got[i])
