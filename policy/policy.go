@@ -56,8 +56,8 @@ type Registry map[string]Entry
 // Entry describes a policy in the table.
 type Entry struct {
 	About
-	Variants []Variant
-	Knobs    []knob.Knob
+	Variants []Variant   `json:"variants,omitempty"`
+	Knobs    []knob.Knob `json:"knobs,omitempty"`
 	build    func(words []string) (sched.Policy, About, error)
 	wrap     func(words []string) (Layer, error) // of a layer, instead of build
 }

@@ -212,7 +212,8 @@ func (w *week) headline() []string {
 		lines[0] += fmt.Sprintf(" That is %.0f %% of what %s have in these days.", min(100, 100*t.GPUs/3600/hours), several(w.GPUs, "GPU"))
 	}
 	if p := w.Users.Price; p.GPUHour > 0 {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("At %g for a GPU-hour that is %.2f %s", p.GPUHour, t.GPUs/3600*p.GPUHour, p.Currency))+".")
+		money := func(n string) string { return strings.TrimSpace(n + " " + p.Currency) }
+		lines = append(lines, fmt.Sprintf("At %s for a GPU-hour that is %s.", money(fmt.Sprintf("%g", p.GPUHour)), money(fmt.Sprintf("%.2f", t.GPUs/3600*p.GPUHour))))
 	}
 	if t.Lost > 0 {
 		lines = append(lines, fmt.Sprintf("%s GPU-hours of work were lost: not saved when a job was stopped or failed.", inHours(t.Lost)))
@@ -324,7 +325,7 @@ func (w *week) print(out io.Writer, width int) {
 	var failures [][]string
 	for _, f := range w.Failures {
 		row := failureRow(f)
-		row[3] += ". " + row[4]
+		row[3] = strings.TrimSuffix(row[3]+": "+row[4], ": ")
 		failures = append(failures, row[:4])
 	}
 	table("What failed, and why", failures)

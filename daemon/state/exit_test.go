@@ -90,6 +90,9 @@ func TestExits(t *testing.T) {
 				}
 				d.wantRunning(want)
 			}
+			if e, err := d.Explain(ann, "x-1"); err != nil || strings.Contains(e.Summary, "killed") {
+				t.Errorf("explained by %q (%v); want words of people", e.Summary, err)
+			}
 			d.wantDurable()
 		})
 	}

@@ -94,6 +94,7 @@ func shown(who api.Identity, j *sched.Job) (sched.JobID, sched.TenantID) {
 // summary describes the job's situation in one sentence.
 func summary(e api.Explanation) string {
 	j := e.Job
+	after := fmt.Sprintf("after %s of running and %s of waiting", sched.Brief(j.Status.Ran.D()), sched.Brief(j.Status.Waited.D()))
 	switch j.State {
 	case api.Waiting:
 		return fmt.Sprintf("It has waited for %s: %s.", ago(e.Now, j.Status.Since), j.Reason.Text)
@@ -120,6 +121,7 @@ func summary(e api.Explanation) string {
 		if j.Why != "" {
 			return "It was cancelled: " + j.Why + "."
 		}
+		return "It was cancelled, " + after + "."
 	case api.Failed:
 		if j.Why != "" {
 			return "It failed: " + j.Why + "."
@@ -129,7 +131,7 @@ func summary(e api.Explanation) string {
 		}
 		return "It failed."
 	}
-	return fmt.Sprintf("It is %s, after %s of running and %s of waiting.", j.State, sched.Brief(j.Status.Ran.D()), sched.Brief(j.Status.Waited.D()))
+	return fmt.Sprintf("It is %s, %s.", j.State, after)
 }
 
 func where(j api.Job) string {

@@ -49,6 +49,7 @@ func testMetrics(t *testing.T, w window) {
 		p.until(n+" lines", "document.querySelectorAll('"+chart+" path.line').length === "+n)
 	}
 	says("by step: resnet-50, last 0.")
+	p.until("links to its runs elsewhere", "[...document.querySelectorAll('.facts a')].map((a) => a.textContent + ' ' + a.href).join() === 'W&B https://wandb.example/lab/vision/runs/a1,MLflow http://mlflow.example/#/experiments/1/runs/b2'")
 	p.until("the metrics that were reported", "[...document.querySelectorAll('"+chart+" option')].map((o) => o.value).join().startsWith('accuracy,loss,goodput')")
 	p.click(chart + " .choice button:last-child")
 	says("by time")

@@ -75,6 +75,7 @@ func richWorld(f *fake) {
 	resnet := running("j-0003", "resnet-50", 4)
 	resnet.Submitted = time.Now().Add(-125 * time.Minute)
 	resnet.MinGPUs, resnet.MaxGPUs, resnet.Batch.Adapt = 1, 8, true
+	resnet.Links = []api.Link{{Name: "W&B", URL: "https://wandb.example/lab/vision/runs/a1"}, {Name: "MLflow", URL: "http://mlflow.example/#/experiments/1/runs/b2"}}
 	f.hold(add(resnet), 0, 0, 4, 1000)
 	for i := range 3 {
 		trial := running(fmt.Sprintf("j-000%d", 4+i), fmt.Sprintf("sweep lr=%g", math.Pow(10, float64(-2-i))), 1)

@@ -130,6 +130,7 @@ function facts(job, x, now) {
     ['Asked for', job.ended ? sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs') : null],
     ['Where', held.join('; ')],
     ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
+    ['Runs elsewhere', job.links?.length ? job.links.map((l, i) => [i ? ', ' : '', h('a', { href: l.url, rel: 'noreferrer' }, l.name)]) : null],
     ['Ran', span(seconds(st.ran) + (st.phase === 'running' ? (now - ms(st.since)) / 1000 : 0)) + (job.time_limit ? ' of at most ' + span(seconds(job.time_limit)) : '')],
     ['Waited', span(seconds(st.waited) + (st.phase === 'pending' ? (now - ms(st.since)) / 1000 : 0))],
     ['GPU hours', number(gpuHours(job, now))],
