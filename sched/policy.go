@@ -99,6 +99,9 @@ type Plan struct {
 	Suspend bool
 	// Wake asks for another decision at that time even if nothing happens.
 	Wake time.Time
+	// Due is when the policy will act by the clock alone, as where a wait or a turn ends,
+	// and Wake is no later. A forecast, which asks less often than Wake, does not pass it over.
+	Due time.Time
 	// Ledger holds what was weighed up about moving jobs, for people.
 	Ledger []LedgerEntry
 }
@@ -122,8 +125,18 @@ func NewPlan(s *Snapshot) Plan {
 
 // WakeBy asks to be woken at t, if that is earlier than what was asked before
 // and after now.
-func (p *Plan) WakeBy(now, t time.Time) {
-	if t.After(now) && (p.Wake.IsZero() || t.Before(p.Wake)) {
-		p.Wake = t
+func (p *Plan) WakeBy(now, t time.Time) { p.Wake = sooner(now, p.Wake, t) }
+
+// DueBy asks the same, and that no forecast pass t over.
+func (p *Plan) DueBy(now, t time.Time) {
+	p.Due = sooner(now, p.Due, t)
+	p.WakeBy(now, t)
+}
+
+// sooner returns t if it is after now and earlier than before.
+func sooner(now, before, t time.Time) time.Time {
+	if t.After(now) && (before.IsZero() || t.Before(before)) {
+		return t
 	}
+	return before
 }

@@ -267,6 +267,15 @@ func TestWakeBy(t *testing.T) {
 	if want := start.Add(7 * time.Minute); !p.Wake.Equal(want) {
 		t.Errorf("wake = %s; want the earliest after now, %s", p.Wake, want)
 	}
+	for _, minute := range []int{0, 9, 8} {
+		p.DueBy(start, start.Add(time.Duration(minute)*time.Minute))
+	}
+	if due, wake := start.Add(8*time.Minute), start.Add(7*time.Minute); !p.Due.Equal(due) || !p.Wake.Equal(wake) {
+		t.Errorf("due %s, wake %s; want %s, and the earlier %s", p.Due, p.Wake, due, wake)
+	}
+	if p.DueBy(start, start.Add(time.Minute)); !p.Wake.Equal(start.Add(time.Minute)) {
+		t.Errorf("wake = %s; want it no later than due, %s", p.Wake, p.Due)
+	}
 }
 
 func TestNewClusterErrors(t *testing.T) {

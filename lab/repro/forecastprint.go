@@ -59,7 +59,8 @@ GPU time as the cluster has.
 Run times are what is not known: with the true ones the error is about 0 where the policy keeps an order,
 as `+"`fifo`"+` does. Jobs of one busy day are early or late together: where a long job ends early,
 many starts in a row come before their range. So the seeds differ, and few of them say little.
-Under `+"`fairway`"+` few jobs wait, and those for minutes. What is not known there is when it will resize
+Under `+"`fairway`"+` few jobs wait: for minutes where it can resize others, else up to its longest
+wait, which is foreseen to the second. What is not known there is when it will resize
 others: that follows from what their agents will report, so the gradient noise scale of each job grows
 at another rate in each future.
 

@@ -230,10 +230,10 @@ func (p *policy) wake(w *world, plan *sched.Plan) {
 		waits := place.Waits(*plan, i)
 		again = again || waits || runs && j.Elastic() && !j.Pinned()
 		if waits && p.Wait > 0 && j.Phase == sched.Pending {
-			plan.WakeBy(w.s.Now, p.dueAt(j))
+			plan.DueBy(w.s.Now, p.dueAt(j))
 		}
 		if runs && w.jobs[i].inTurn {
-			plan.WakeBy(w.s.Now, j.Note.Since.Add(p.Turn.D()))
+			plan.DueBy(w.s.Now, j.Note.Since.Add(p.Turn.D()))
 		}
 	}
 	if again {

@@ -70,6 +70,9 @@ type Range struct {
 	// Error is by which part of the wait Middle is expected to be wrong: in half of the
 	// futures by less.
 	Error float64
+	// clockEarly and clockLate say that futures agree on an end to come, as run times never do:
+	// it is the clock's, such as the end of the longest wait, and no part of a spread.
+	clockEarly, clockLate bool
 }
 
 // roughError is the error from which Middle is no expected start, only the middle of a range.
@@ -147,7 +150,8 @@ func quantiles(now time.Time, waits []float64) Range {
 		}
 		return now.Add(time.Duration(waits[i] * float64(time.Second)))
 	}
-	return Range{at(edge - 1), at(n / 2), at(n - edge), relativeError(waits, waits[n/2])}
+	agree := func(i, k int) bool { return n > edge && waits[i] == waits[k] && waits[i] > 0 }
+	return Range{at(edge - 1), at(n / 2), at(n - edge), relativeError(waits, waits[n/2]), agree(edge-1, edge), agree(n-edge, n-edge-1)}
 }
 
 // relativeError returns the median error of a forecast, over the wait, if each of the waits

@@ -149,6 +149,57 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// patient starts the second job when the first has ended, or after four hours in its place. It
+// asks to decide every minute.
+type patient struct{}
+
+func (patient) Schedule(s *sched.Snapshot) sched.Plan {
+	p := sched.NewPlan(s)
+	due := noon.Add(4 * time.Hour)
+	p.WakeBy(s.Now, s.Now.Add(time.Minute))
+	p.DueBy(s.Now, due)
+	runs := 0
+	if len(s.Jobs) == 2 {
+		waits := 1
+		if !s.Now.Before(due) {
+			runs, waits = waits, runs
+		}
+		p.Why[waits] = sched.Reason{Code: sched.Full, Need: 4}
+	}
+	p.Want[runs] = sched.Placement{{Milli: sched.WholeGPU, GPUs: sched.FirstGPUs(4)}}
+	return p
+}
+
+// TestClock: what a policy does by the clock is foreseen to the second, though the forecast
+// decides less often than the policy asks; and what was learned about spreads does not narrow
+// the range past it.
+func TestClock(t *testing.T) {
+	upTo := func(longest time.Duration) func(r *rand.Rand) forecast.Left {
+		return func(r *rand.Rand) forecast.Left {
+			return func(*sched.Job) (time.Duration, bool) {
+				return time.Hour + time.Duration(r.Float64()*float64(longest-time.Hour)), true
+			}
+		}
+	}
+	due := noon.Add(4 * time.Hour)
+	got, err := forecast.Starts(queue(t, 1), forecast.Config{Policy: patient{}, Future: upTo(5 * time.Hour)})
+	r := got["j1"]
+	if err != nil || r.Early.After(noon.Add(2*time.Hour)) || !r.Middle.Before(due) || !r.Late.Equal(due) {
+		t.Fatalf("starts at %s (%s to %s), %v; want it between 13:00 and %s, which one of four wait for", r.Middle, r.Early, r.Late, err, due)
+	}
+	var l forecast.Ledger
+	for i := range 40 {
+		began := noon.AddDate(0, 0, i-40)
+		l.Add(forecast.Asked{Range: forecast.Range{Early: began.Add(time.Hour), Middle: began.Add(2 * time.Hour), Late: began.Add(3 * time.Hour)}, At: began}, began.Add(2*time.Hour))
+	}
+	if told := l.Correct(forecast.Asked{Range: r, At: noon}, nil, noon); !told.Early.After(r.Early) || !told.Late.Equal(due) {
+		t.Errorf("where ranges are too wide, within %s and %s; want it to begin later than %s, and to hold %s", told.Early, told.Late, r.Early, due)
+	}
+	if p := named(t, "fairway").Schedule(queue(t, 1)); !p.Due.Equal(due) {
+		t.Errorf("fairway acts by the clock at %s; want %s, when the job has waited for as long as any may", p.Due, due)
+	}
+}
+
 // TestCoarse: the coarse forecast agrees with the policy where jobs start in order.
 func TestCoarse(t *testing.T) {
 	s := queue(t, 3)

@@ -16,7 +16,9 @@ import (
 // NeurIPS'23). Jobs that wait at the same time wait for the same ends, and are early or late
 // together: a start counts as the part of its wait that has passed since the one before, so
 // that as much is learned while one job waits as while a hundred do. The middle stays where
-// it is. Before any outcome is known the ledger changes nothing. The zero value is empty.
+// it is, and an end that the clock decides is only ever widened: were it narrowed by a second,
+// it would lose all the starts that come just then. Before any outcome is known the ledger
+// changes nothing. The zero value is empty.
 type Ledger struct {
 	early, late float64   // width of each half of a range, of the logarithm, over that of the forecast, less one
 	last        time.Time // the latest start
@@ -39,6 +41,8 @@ const (
 	grain = 30
 	// narrowest is the least half width of a range: of the logarithm.
 	narrowest = 0.05
+	// inexact is by how many seconds a time may be off that was computed from its logarithm.
+	inexact = 1e-3
 )
 
 // Add notes when the job of a forecast started. Starts come in their order.
@@ -77,11 +81,19 @@ func (l *Ledger) Correct(f Asked, open []Asked, now time.Time) Range {
 	if slices.ContainsFunc(open, func(o Asked) bool { score, ok := o.score(now); return ok && score > 1+l.late }) {
 		late = learn(late, true, 1)
 	}
-	at := func(log float64) time.Time {
-		return f.At.Add(time.Duration(grain * max(0, math.Expm1(log)) * float64(time.Second)))
+	at := func(log float64, whole func(float64) float64) time.Time {
+		return f.At.Add(time.Duration(whole(grain*max(0, math.Expm1(log)))) * time.Second)
+	}
+	early := l.early
+	if f.clockEarly {
+		early = max(0, early)
+	}
+	if f.clockLate {
+		late = max(0, late)
 	}
 	r := f.Range
-	r.Early, r.Late = at(middle-(1+l.early)*(middle-low)), at(middle+(1+late)*(high-middle))
+	r.Early = at(middle-(1+early)*(middle-low), func(s float64) float64 { return math.Floor(s + inexact) })
+	r.Late = at(middle+(1+late)*(high-middle), func(s float64) float64 { return math.Ceil(s - inexact) })
 	return r
 }
 

@@ -45,7 +45,8 @@ type rest struct {
 }
 
 // A policy that asks to decide again waits for at least a tick, and for a part of the time
-// that was looked ahead: more decisions would make a forecast dear, not better.
+// that was looked ahead, unless it will act by the clock before: more decisions would make a
+// forecast dear, not better.
 const (
 	tick     = time.Second
 	tickPart = 20
@@ -59,7 +60,7 @@ func (w *world) run(jobs []sched.JobID, most int) (bool, error) {
 		if w.Stop != nil && w.Stop() {
 			return false, nil
 		}
-		wake, err := w.decide()
+		plan, err := w.decide()
 		if err != nil {
 			return false, err
 		}
@@ -70,7 +71,7 @@ func (w *world) run(jobs []sched.JobID, most int) (bool, error) {
 		if !waiting {
 			return true, nil
 		}
-		to, ok := w.upcoming(wake)
+		to, ok := w.upcoming(plan)
 		if !ok {
 			return true, nil
 		}
@@ -105,16 +106,15 @@ func (w *world) restOf(j *sched.Job) *rest {
 	return r
 }
 
-// decide makes a decision and carries it out. It returns when the policy wants to be
-// asked again.
-func (w *world) decide() (wake time.Time, err error) {
+// decide makes a decision and carries it out.
+func (w *world) decide() (sched.Plan, error) {
 	if err := w.report(); err != nil {
-		return time.Time{}, err
+		return sched.Plan{}, err
 	}
 	s := w.st.Snapshot(w.now)
 	actions, plan, err := sched.Decide(w.Policy, s)
 	if err != nil {
-		return time.Time{}, err
+		return sched.Plan{}, err
 	}
 	var events []sched.Event
 	for i, j := range s.Jobs {
@@ -132,15 +132,15 @@ func (w *world) decide() (wake time.Time, err error) {
 	for _, e := range events {
 		e.At = w.now
 		if err := w.st.Apply(e); err != nil {
-			return time.Time{}, err
+			return sched.Plan{}, err
 		}
 		if e.Kind == sched.JobStarted {
 			if err := w.begin(e.Job); err != nil {
-				return time.Time{}, err
+				return sched.Plan{}, err
 			}
 		}
 	}
-	return plan.Wake, nil
+	return plan, nil
 }
 
 // begin lets a job that was started report its speed.
@@ -180,8 +180,8 @@ func speed(c *sched.Cluster, j *sched.Job, gpus int) float64 {
 	return float64(n) / float64(gpus)
 }
 
-// upcoming returns when something happens next.
-func (w *world) upcoming(wake time.Time) (to time.Time, ok bool) {
+// upcoming returns when something happens next, after a decision.
+func (w *world) upcoming(plan sched.Plan) (to time.Time, ok bool) {
 	by := func(t time.Time) {
 		if !ok || t.Before(to) {
 			to, ok = t, true
@@ -202,8 +202,11 @@ func (w *world) upcoming(wake time.Time) (to time.Time, ok bool) {
 	if !ok {
 		return to, false // all that waits is too large, paused or over its quota
 	}
-	if wake.After(w.now) {
-		by(later(wake, w.now.Add(max(tick, w.now.Sub(w.from)/tickPart))))
+	if plan.Wake.After(w.now) {
+		by(later(plan.Wake, w.now.Add(max(tick, w.now.Sub(w.from)/tickPart))))
+	}
+	if plan.Due.After(w.now) {
+		by(plan.Due)
 	}
 	if w.next != nil {
 		by(later(w.next.Submitted, w.now))

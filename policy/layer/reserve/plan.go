@@ -90,8 +90,9 @@ func (v view) back(p, first sched.Plan) sched.Plan {
 		return p // the policy has a bug, which Decide reports
 	}
 	out := sched.NewPlan(v.s)
-	out.Suspend, out.Wake, out.Ledger = p.Suspend, p.Wake, p.Ledger
+	out.Suspend, out.Wake, out.Due, out.Ledger = p.Suspend, p.Wake, p.Due, p.Ledger
 	out.WakeBy(v.s.Now, first.Wake)
+	out.DueBy(v.s.Now, first.Due)
 	if p.Notes != nil || first.Notes != nil {
 		out.Notes = make([]sched.Note, len(v.s.Jobs))
 	}

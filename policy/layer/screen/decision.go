@@ -228,7 +228,7 @@ func (d *decision) gang(j *sched.Job) *sched.Job {
 // plan turns the plan of the policy below into one for all jobs.
 func (d *decision) plan(inner sched.Plan, from []int) sched.Plan {
 	out := sched.NewPlan(d.s)
-	out.Suspend, out.Wake, out.Ledger = inner.Suspend, inner.Wake, inner.Ledger
+	out.Suspend, out.Wake, out.Due, out.Ledger = inner.Suspend, inner.Wake, inner.Due, inner.Ledger
 	if inner.Notes != nil {
 		out.Notes = make([]sched.Note, len(d.s.Jobs))
 		for i, j := range d.s.Jobs {
