@@ -38,8 +38,8 @@ func TestRebootsOfALongJob(t *testing.T) {
 				d.clock.add(c.runs)
 				d.report("x-1", n, api.AgentReport{Done: 100 + c.gains*float64(n), Checkpoint: true})
 				reboot(d, n)
+				d.wantState("x-1", api.Waiting)
 			}
-			d.wantState("x-1", api.Waiting)
 			j := d.job("x-1")
 			if want := 100 + 20*c.gains; j.Status.CheckpointedWork != want {
 				t.Errorf("%g saved; want %g", j.Status.CheckpointedWork, want)
