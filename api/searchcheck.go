@@ -86,6 +86,9 @@ func (s *SearchSpec) Validate() error {
 	if s.Trial.Array != "" || len(s.Trial.DependsOn) > 0 {
 		return bad("trial", "is an array or depends on other jobs").Try("submit the search when those have ended")
 	}
+	if len(s.Trial.Roles) > 0 {
+		return bad("trial", "has roles").Try("leave them out: parameters are filled in for one program only")
+	}
 	if err := s.Stopping.validate(); err != nil {
 		return err
 	}

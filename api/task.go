@@ -64,6 +64,9 @@ type Task struct {
 	// Plans are the execution plans that it may run under, of which the daemon chooses one
 	// for each attempt; nil: it has one way to train.
 	Plans *plan.Options `json:"plans,omitempty"`
+	// Roles divide the gang into parts with programs and sizes of their own; none: all
+	// processes are alike.
+	Roles []JobRole `json:"roles,omitempty"`
 	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
 	Member *Member `json:"member,omitempty"`
 }
@@ -271,6 +274,9 @@ func (s *Submission) Complete() error {
 		return Errorf(Invalid, "is set").On("member").Try("leave it out; array makes several jobs of one")
 	}
 	if err := s.ExpandRun(); err != nil {
+		return err
+	}
+	if err := s.settleRoles(); err != nil {
 		return err
 	}
 	s.sizeByPlans()

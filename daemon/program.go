@@ -113,6 +113,10 @@ func Redact(records []api.Record) {
 
 func redactTask(t *api.Task) {
 	t.Command, t.Dir, t.Env, t.Secrets, t.SecretsRef = nil, "", nil, nil, ""
+	t.Roles = slices.Clone(t.Roles) // the store has them too
+	for i := range t.Roles {
+		t.Roles[i].Command, t.Roles[i].Env = nil, nil
+	}
 }
 
 // ExportedSnapshot is the first line of an export whose oldest records are gone: the

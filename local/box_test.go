@@ -88,7 +88,7 @@ func TestBoxFolders(t *testing.T) {
 	if _, _, err = o.mounts(); err == nil {
 		t.Fatal("a folder with a comma can be mounted")
 	}
-	if e := startFailure(o, "/", err); e.Lost || e.Code != 126 || !strings.Contains(e.Why, "comma") {
+	if e := startFailure(o, o.Task.Command[0], "/", err); e.Lost || e.Code != 126 || !strings.Contains(e.Why, "comma") {
 		t.Errorf("%s; want code 126 and why", show(e))
 	}
 }

@@ -80,9 +80,11 @@ func ownEnvironment() []string {
 
 // rankVars is where a rank is in its gang when it starts.
 type rankVars struct {
-	rank, world, port  int
+	position
+	world, port        int // of its role
+	meet               int // port of all roles
+	slots              []int
 	generation, member int
-	slot               int  // index of its GPU among those of the gang
 	link               bool // the supervisor listens
 }
 
@@ -137,7 +139,7 @@ func jobVars(o *order, s rankVars) map[string]string {
 		vars["FAIRWAY_GENERATION"] = strconv.Itoa(s.generation)
 	}
 	for k, v := range map[string]string{
-		"RANK": strconv.Itoa(s.rank), "LOCAL_RANK": strconv.Itoa(s.slot),
+		"RANK": strconv.Itoa(s.rank), "LOCAL_RANK": strconv.Itoa(max(0, slices.Index(s.slots, s.slot))),
 		"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world,
 		"GROUP_RANK": "0", "NODE_RANK": "0",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(s.port),
@@ -146,9 +148,12 @@ func jobVars(o *order, s rankVars) map[string]string {
 		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
 		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
 		"FAIRWAY_NOTICE": api.SecondsVariable(o.GracePeriod.D()), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(o.Report.D()),
-		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o),
+		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": numbers(s.slots),
 	} {
 		vars[k] = v
+	}
+	if len(o.Task.Roles) > 0 {
+		maps.Copy(vars, o.roleVars(s.role, s.meet))
 	}
 	if o.Memory != "" {
 		vars[memoryVar] = o.Memory
@@ -158,15 +163,6 @@ func jobVars(o *order, s rankVars) map[string]string {
 		maps.Copy(vars, o.MPS.variables(o.Slots))
 	}
 	return vars
-}
-
-// slotList prints the slots of the gang on this node, in the order of its ranks.
-func slotList(o *order) string {
-	var out []string
-	for _, i := range o.slots() {
-		out = append(out, strconv.Itoa(i))
-	}
-	return strings.Join(out, ",")
 }
 
 // lookProgram finds the program of a command the way a shell in the job's own
@@ -201,9 +197,8 @@ func lookProgram(name, dir string, env []string) (string, error) {
 
 // startFailure turns an error of starting a program into an exit. The codes are
 // those of a shell; a failure that is not the job's fault is lost.
-func startFailure(o *order, dir string, err error) api.Exit {
+func startFailure(o *order, name, dir string, err error) api.Exit {
 	e := api.Exit{AttemptID: o.AttemptID}
-	name := o.Task.Command[0]
 	if info, serr := os.Stat(dir); serr != nil {
 		e.Code, e.Why = 126, fmt.Sprintf("working folder %.200s: %v", dir, unwrapPath(serr))
 		return e

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -48,6 +49,7 @@ type gang struct {
 	generation int          // the last that was begun
 	current    int          // the one that trains
 	members    []*rank      // of it, by rank
+	meetings   meetings     // of the generation that was started first
 	change     *change      // to the next one; nil: none is under way
 	requests   int          // number of the last request to change
 	requestAt  time.Time    // when the next one was found
@@ -58,17 +60,18 @@ type gang struct {
 
 // rank is one process of a gang.
 type rank struct {
-	number  int
-	slot    int      // index of its GPU
-	command []string // what the machine runs: that of the task, or of its container
-	pid     int
-	done    bool
-	leaves  bool // whatever comes of it
-	code    int
-	signal  string
-	log     rotator
-	tail    tail
-	output  *os.File // the reading end of its output
+	number   int
+	position          // when it was started
+	command  []string // what the machine runs: that of the task, or of its container
+	pid      int
+	done     bool
+	judged   bool // its end was looked at
+	leaves   bool // whatever comes of it
+	code     int
+	signal   string
+	log      rotator
+	tail     tail
+	output   *os.File // the reading end of its output
 
 	link  net.Conn // to its agent
 	ready int      // the generation that it waits for
@@ -131,8 +134,8 @@ func (g *gang) start() (api.Exit, bool) {
 	if e, ok := o.readSecrets(); !ok {
 		return e, false
 	}
-	port, err := freePort()
-	if err != nil {
+	var err error
+	if g.meetings, err = o.meetings(); err != nil {
 		return lost(err)
 	}
 	s, err := g.starter(o)
@@ -140,11 +143,11 @@ func (g *gang) start() (api.Exit, bool) {
 		return lost(err)
 	}
 	defer s.close()
-	slots := o.slots()
-	for n := range o.ranks() {
-		r := &rank{number: n, slot: slots[n]}
-		if err := s.start(r, n, o.ranks(), port, 0); err != nil {
-			e := startFailure(o, s.attr.Dir, err)
+	positions := o.positions()
+	for n, at := range positions {
+		r := &rank{number: n, position: at}
+		if err := s.start(r, positions, g.meetings, 0); err != nil {
+			e := startFailure(o, r.command[0], s.attr.Dir, err)
 			e.Rank = n
 			return e, false
 		}
@@ -184,7 +187,7 @@ func (g *gang) step() (over bool) {
 	switch {
 	case left == 0:
 		return !g.orphansSave()
-	case g.failed != nil && !g.asked:
+	case (g.failed != nil || g.led()) && !g.asked:
 		g.ask(gangGrace)
 	case g.yields() && !g.asked: // its agent heard of the stop before we did
 		g.ask(g.order.GracePeriod.D())
@@ -204,6 +207,7 @@ func (g *gang) step() (over bool) {
 
 // reap collects all children that have ended, and reports whether others are left.
 func (g *gang) reap() (left bool) {
+	defer g.judge()
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
@@ -229,20 +233,33 @@ func (g *gang) reap() (left bool) {
 			if n := r.code - 128; g.order.Box != nil && r.signal == "" && n > 0 && unix.SignalName(syscall.Signal(n)) != "" {
 				r.signal = signalName(syscall.Signal(n)) // so a runtime says what ended the process inside
 			}
-			switch {
-			case r.leaves:
-			case r.code == 0 || r.code == api.YieldCode:
+		}
+	}
+}
+
+// judge looks at the ranks that have ended since, the first first: others may have ended
+// because it has.
+func (g *gang) judge() {
+	for _, r := range slices.Clone(g.ranks) { // a rank that died may be replaced
+		if !r.done || r.judged {
+			continue
+		}
+		r.judged = true
+		switch {
+		case g.excused(r):
+		case r.code == 0 || r.code == api.YieldCode:
+			if r.leads() {
 				g.cancelChange() // the training is over, or was asked to stop
-			case g.failed == nil && !g.died(r):
-				g.failed = r
 			}
+		case g.failed == nil && !g.died(r):
+			g.failed = r
 		}
 	}
 }
 
 func (g *gang) yields() bool {
 	for _, r := range g.ranks {
-		if r.done && !r.leaves && r.code == api.YieldCode && r.signal == "" {
+		if r.done && !r.leaves && r.leads() && r.code == api.YieldCode && r.signal == "" {
 			return true
 		}
 	}

@@ -15,11 +15,11 @@ import (
 
 // Joined reports whether the processes of a running attempt have met where their
 // environment tells them to: something listens on MASTER_PORT. ok is false if that
-// cannot be told, or if there is only one process.
+// cannot be told, or if there is only one process. Roles need not meet.
 func (m *Machine) Joined(id api.AttemptID) (joined, ok bool) {
 	m.mu.Lock()
 	r := m.runs[id]
-	if r == nil || r.state != running || !r.up || r.order.ranks() < 2 {
+	if r == nil || r.state != running || !r.up || r.order.ranks() < 2 || len(r.order.Task.Roles) > 0 {
 		m.mu.Unlock()
 		return false, false
 	}

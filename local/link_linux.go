@@ -58,7 +58,7 @@ func linkName(nonce string) string {
 // for containers: a rank that leaves must be gone when its process is.
 func (g *gang) listen() {
 	g.heard = make(chan heard, 16)
-	if g.order.Task.Single || g.order.Box != nil {
+	if g.order.Task.Single || g.order.Box != nil || len(g.order.Task.Roles) > 0 {
 		return
 	}
 	l, err := net.Listen("unix", "@"+linkName(g.order.Nonce))

@@ -114,7 +114,7 @@ func (g *gang) takeRequest() {
 	if g.requestAt.IsZero() {
 		g.requestAt = time.Now()
 	}
-	if g.unheard() {
+	if len(g.order.Task.Roles) == 0 && g.unheard() {
 		return
 	}
 	g.requests, g.requestAt = q.Number, time.Time{}
@@ -132,11 +132,29 @@ func (g *gang) resize(q resizeRequest) error {
 		switch {
 		case r.done:
 			return errors.New("a process has ended")
-		case r.link == nil || r.up < g.current:
+		case len(g.order.Task.Roles) == 0 && (r.link == nil || r.up < g.current):
 			return errors.New("its processes cannot change in place")
 		}
 	}
-	c := &change{request: &q, order: g.order}
+	c, fresh := g.changeTo(q)
+	if len(c.members) == 0 {
+		return errors.New("no process would stay")
+	}
+	if len(g.order.Task.Roles) > 0 {
+		return g.resizeRole(c, fresh)
+	}
+	if len(fresh) > 0 { // it shrinks only when those that leave are gone
+		if err := g.setLimits(&c.order); err != nil {
+			return err
+		}
+	}
+	g.empty = nil
+	return g.begin(c, fresh)
+}
+
+// changeTo returns the change that a request asks for, and the slots that would be new.
+func (g *gang) changeTo(q resizeRequest) (c *change, fresh []int) {
+	c = &change{request: &q, order: g.order}
 	o := &c.order
 	o.Placement, o.Slots, o.Visible, o.Denied, o.Processes = q.Placement, q.Slots, q.Visible, q.Denied, q.Processes
 	want := q.Placement[0].GPUs
@@ -148,16 +166,7 @@ func (g *gang) resize(q resizeRequest) error {
 			c.leave = append(c.leave, r)
 		}
 	}
-	if len(c.members) == 0 {
-		return errors.New("no process would stay")
-	}
-	if want != 0 { // it shrinks only when those that leave are gone
-		if err := g.setLimits(o); err != nil {
-			return err
-		}
-	}
-	g.empty = nil
-	return g.begin(c, want.Indexes())
+	return c, want.Indexes()
 }
 
 // begin starts the new ranks of a change, on slots. If it cannot, nothing has changed.
@@ -168,15 +177,18 @@ func (g *gang) begin(c *change, slots []int) error {
 	}
 	g.generation++
 	c.generation, c.port, c.deadline = g.generation, port, time.Now().Add(startPatience)
-	world := len(c.members) + len(slots)
+	positions := positionsOf(c.members)
+	for _, slot := range slots {
+		positions = append(positions, position{rank: len(positions), slot: slot})
+	}
 	s, err := g.starter(&c.order)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	for _, slot := range slots {
-		r := &rank{number: g.freeNumber(), slot: slot}
-		if err := s.start(r, len(c.members), world, port, c.generation); err != nil {
+	for _, at := range positions[len(c.members):] {
+		r := &rank{number: g.freeNumber(), position: at}
+		if err := s.start(r, positions, meetings{roles: []int{port}}, c.generation); err != nil {
 			g.dismiss(c.fresh)
 			return err
 		}

@@ -59,22 +59,34 @@ func (s *starter) close() {
 	}
 }
 
-// start starts a rank of a generation.
-func (s *starter) start(r *rank, number, world, port, generation int) error {
-	g, attr := s.g, &s.attr
-	vars := rankVars{
-		rank: number, world: world, port: port, generation: generation,
-		member: r.number, slot: max(0, slices.Index(s.o.slots(), r.slot)), link: g.listener != nil,
+// start starts a rank of a generation. positions are those of all its ranks.
+func (s *starter) start(r *rank, positions []position, at meetings, generation int) error {
+	g, attr, o := s.g, &s.attr, s.o
+	var slots []int // of its role
+	for _, peer := range positions {
+		if peer.role == r.role {
+			slots = append(slots, peer.slot)
+		}
 	}
-	r.command = s.o.Task.Command
-	if s.o.Box != nil {
-		command, env, err := s.o.boxed(r.number, boxUserOf(s.who), jobVars(s.o, vars))
+	vars := rankVars{
+		position: r.position, world: len(slots), port: at.roles[r.role], meet: at.all, generation: generation,
+		member: r.number, link: g.listener != nil,
+	}
+	if len(o.Task.Roles) > 0 {
+		slices.Sort(slots)
+		o, vars.slots = o.play(r.role, slots), slots
+	} else {
+		vars.slots = o.slots()
+	}
+	r.command = o.Task.Command
+	if o.Box != nil {
+		command, env, err := o.boxed(r.number, boxUserOf(s.who), jobVars(o, vars))
 		if err != nil {
 			return err
 		}
-		r.command, attr.Env = command, append(boxEnvironment(s.o, s.who), env...)
+		r.command, attr.Env = command, append(boxEnvironment(o, s.who), env...)
 	} else {
-		attr.Env = environment(s.o, s.who, vars)
+		attr.Env = environment(o, s.who, vars)
 	}
 	err := g.startRank(r, s.null, attr)
 	if err != nil && g.record.PGID == 0 && attr.Sys.UseCgroupFD && !g.group.refuses {
@@ -88,6 +100,9 @@ func (s *starter) start(r *rank, number, world, port, generation int) error {
 		// The first rank leads the group. No rank is reaped before all have joined,
 		// so the group exists even if its leader has ended.
 		attr.Sys.Pgid, g.record.PGID = r.pid, r.pid
+	}
+	if err == nil && len(o.Task.Roles) > 0 {
+		r.up = generation // it has no agent that could say so
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func (p *warmPool) open(c *Config) {
 // must start the ordinary way.
 func (m *Machine) standbyFor(o *order) (so standbyOrder, key string, ok bool) {
 	c, ok := pythonCommand(o.Task.Command)
-	if m.warm.most == 0 || !ok || o.Task.Image != "" {
+	if m.warm.most == 0 || !ok || o.Task.Image != "" || len(o.Task.Roles) > 0 {
 		return so, "", false
 	}
 	who := accountOf(o)

@@ -90,6 +90,19 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	printLedger(w, e, v)
 }
 
+// rolesText says how the GPUs of a job are divided among its roles.
+func rolesText(j api.Job) string {
+	var out []string
+	for i, n := range j.RoleSizes(max(j.GPUs, heldGPUs(j))) {
+		text := fmt.Sprintf("%s %d", j.Roles[i].Name, n)
+		if r := j.Roles[i]; r.Elastic() {
+			text += fmt.Sprintf(" (%d to %d)", r.GPUs, r.MaxGPUs)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
 // explainRequest says what was asked for, by whom and when.
 func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	at := j.Submitted
@@ -140,6 +153,9 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 		asked += ", time limit " + j.TimeLimit.String()
 	}
 	g.add("requested", asked)
+	if len(j.Roles) > 0 {
+		g.add("roles", clean(rolesText(j)))
+	}
 	g.add("environment", explainEnv(j))
 }
 

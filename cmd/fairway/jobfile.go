@@ -173,12 +173,45 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 		if key == "memory" || key == "gpu_memory" {
 			return fillSize(value, fields[key].Addr().Interface().(*int64), key)
 		}
+		if key == "roles" && value.Kind == yaml.SequenceNode {
+			return fillRoles(value, &s.Roles)
+		}
 		return strictyaml.Fill(value, fields[key].Addr().Interface(), key)
 	})
 	if err == nil && ranged && (strictyaml.HasKey(n, "min_gpus") || strictyaml.HasKey(n, "max_gpus")) {
 		return strictyaml.FaultAt(n, "gpus", "is a range, and min_gpus or max_gpus is set too; want one or the other")
 	}
 	return err
+}
+
+// fillRoles reads the roles of a job.
+func fillRoles(n *yaml.Node, roles *[]api.JobRole) error {
+	if len(n.Content) > api.MaxRoles {
+		return strictyaml.FaultAt(n, "roles", "has %d entries; want at most %d", len(n.Content), api.MaxRoles)
+	}
+	*roles = make([]api.JobRole, len(n.Content))
+	for i, item := range n.Content {
+		r, path := &(*roles)[i], fmt.Sprintf("roles[%d]", i)
+		fields := strictyaml.Fields(reflect.ValueOf(r).Elem())
+		err := strictyaml.EachKey(item, path, fields, func(key string, value *yaml.Node) error {
+			path := strictyaml.Join(path, key)
+			if key != "gpus" || value.Kind != yaml.ScalarNode || !strings.Contains(value.Value, "-") {
+				return strictyaml.Fill(value, fields[key].Addr().Interface(), path)
+			}
+			if strictyaml.HasKey(item, "max_gpus") {
+				return strictyaml.FaultAt(value, path, "is a range, and max_gpus is set too; want one or the other")
+			}
+			var err error
+			if r.GPUs, r.MaxGPUs, err = parseGPUs(value.Value); err != nil {
+				return strictyaml.FaultAt(value, path, "%w", err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fillSize reads a number of bytes, with or without a unit.
@@ -198,18 +231,26 @@ func fillSize(n *yaml.Node, v *int64, path string) error {
 // setGPUs reads "4" or "1-8". Of a range the smallest size stands for what the
 // user would have guessed: a policy that does not resize can always start it.
 func setGPUs(s *api.Submission, text string) error {
-	low, high, ranged := strings.Cut(text, "-")
-	n, err := strconv.Atoi(strings.TrimSpace(low))
-	most := n
-	if ranged && err == nil {
-		most, err = strconv.Atoi(strings.TrimSpace(high))
-	}
-	if err != nil || n < 1 || most < n {
-		return fmt.Errorf("%.40q is not a number of GPUs; want one such as 4, or a range such as 1-8", text)
+	n, most, err := parseGPUs(text)
+	if err != nil {
+		return err
 	}
 	s.GPUs, s.MinGPUs, s.MaxGPUs = n, 0, 0
-	if ranged {
+	if most > 0 {
 		s.MinGPUs, s.MaxGPUs = n, most
 	}
 	return nil
+}
+
+// parseGPUs reads "4", or "1-8"; most is 0 if it is no range.
+func parseGPUs(text string) (least, most int, err error) {
+	low, high, ranged := strings.Cut(text, "-")
+	least, err = strconv.Atoi(strings.TrimSpace(low))
+	if ranged && err == nil {
+		most, err = strconv.Atoi(strings.TrimSpace(high))
+	}
+	if err != nil || least < 1 || ranged && most < least {
+		return 0, 0, fmt.Errorf("%.40q is not a number of GPUs; want one such as 4, or a range such as 1-8", text)
+	}
+	return least, most, nil
 }

@@ -66,6 +66,9 @@ non_preemptible: true
 			Spec: sched.Spec{Shareable: true, GPUMemory: 4 << 30, Memory: 1024}, Screen: "off",
 			Task: api.Task{Command: []string{"a"}, Retry: "always", Graph: "m.onnx"},
 		}}},
+		{"roles", "roles:\n- {name: trainer, gpus: 2, command: [a]}\n- {name: rollout, gpus: 1-6, run: b, env: {X: 1}}\n- {name: judge, gpus: 1, max_gpus: 1}\n", []api.Submission{{Task: api.Task{Roles: []api.JobRole{
+			{Name: "trainer", GPUs: 2, Command: []string{"a"}}, {Name: "rollout", GPUs: 1, MaxGPUs: 6, Run: "b", Env: map[string]string{"X": "1"}}, {Name: "judge", GPUs: 1, MaxGPUs: 1},
+		}}}}},
 		{"JSON", `{"gpus": 2, "command": ["a"]}`, []api.Submission{simple(2, 0, 0)}},
 		{"documents", "---\n# nothing\n---\n{gpus: 1, command: [a]}\n---\n{gpus: 2, command: [a]}\n...\n", []api.Submission{simple(1, 0, 0), simple(2, 0, 0)}},
 	} {
@@ -116,6 +119,12 @@ func TestParseJobsErrors(t *testing.T) {
 		{"plans: [fsdp4]", "job.yaml:1:8: plans is a list; want fields"},
 		{"plans: {list: [fsdp4, ddp4]}", `job.yaml:1:23: plans.list[1] plan "ddp4"; want a name such as dp4`},
 		{"plans: {model: {layer: 4}}", `unknown field "layer"; did you mean "layers"?`},
+		{"roles: {a: 1}", "job.yaml:1:8: roles is a mapping; want a list"},
+		{"roles: [trainer]", `job.yaml:1:9: roles[0] is "trainer"; want fields`},
+		{"roles: [{name: a, gpu: 1}]", `job.yaml:1:19: unknown field "gpu"; did you mean "gpus"?`},
+		{"roles: [{gpus: 4-2}]", `job.yaml:1:16: roles[0].gpus "4-2" is not a number of GPUs`},
+		{"roles: [{gpus: 1-2, max_gpus: 3}]", "job.yaml:1:16: roles[0].gpus is a range, and max_gpus is set too"},
+		{"roles: [" + strings.Repeat("{},", api.MaxRoles) + "{}]", "job.yaml:1:8: roles has 17 entries; want at most 16"},
 		{"id: x", "job.yaml:1:5: id is assigned by the daemon"},
 		{"submitted: 2026-01-01", "submitted is assigned by the daemon"},
 		{"search: {}", "job.yaml:1:1: search is not a job field"},
@@ -176,6 +185,7 @@ func TestParseApp(t *testing.T) {
 // error, and jobs are no larger than the file.
 func FuzzJobFile(f *testing.F) {
 	for _, seed := range []string{
+		"roles: [{name: a, gpus: 1-3, run: x, env: {A: 1}}, {name: b, gpus: 1, command: [c]}]\n",
 		"name: x\ngpus: 1-8\ncommand: [a, b]\nenv: {A: 1}\n", "plans: {model: {parameters: 1e9, layers: 8}, list: [fsdp4, tp2], generate: ['tp<=8']}\n", "---\n---\n", "id: a\njobs: [{gpus: 1}]", "a: &a [*a]", "<<: *x",
 		"id: s\nsearch: {parameters: {lr: {min: 1e-4, max: 1, log: true}, o: [a, b]}, method: tpe, stopping: {rule: asha, max: 9, target: 0.1}, metric: {name: acc, goal: maximise}, trials: 8, at_once: 2, seed: 1}\ncommand: [a, '{lr}']\n",
 		"search: asha", "search: {stopping: asha, metric: loss}", "search: {parameters: {a: &x [1], b: *x}}",
@@ -190,7 +200,7 @@ func FuzzJobFile(f *testing.F) {
 		}
 		size := 0
 		for _, j := range jobs {
-			size += len(j.Command) + len(j.Env) + len(j.Sizes)
+			size += len(j.Command) + len(j.Env) + len(j.Sizes) + len(j.Roles)
 			if j.ID != "" || !j.Submitted.IsZero() {
 				t.Errorf("the file chose what the daemon chooses: id %q, submitted %v", j.ID, j.Submitted)
 			}
@@ -221,6 +231,9 @@ func TestJobFileDocumented(t *testing.T) {
 	}
 	for name := range strictyaml.Fields(reflect.ValueOf(&plans.Model).Elem()) {
 		fields["plans.model."+name] = reflect.Value{}
+	}
+	for name := range strictyaml.Fields(reflect.ValueOf(&api.JobRole{}).Elem()) {
+		fields["roles."+name] = reflect.Value{}
 	}
 	for name := range fields {
 		if !strings.Contains(doc, "| `"+name+"` |") {

@@ -241,7 +241,7 @@ func (f *submitFlags) finish(c *cobra.Command, jobs []api.Submission, command []
 
 // override puts the flags that were given, and the defaults, over a job.
 func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []string) error {
-	if fl.Changed("gpus") || j.Plans == nil && j.GPUs == 0 && j.MinGPUs == 0 {
+	if fl.Changed("gpus") || j.Plans == nil && len(j.Roles) == 0 && j.GPUs == 0 && j.MinGPUs == 0 {
 		if err := setGPUs(j, f.gpus); err != nil {
 			return usagef("--gpus: %w", err)
 		}
@@ -270,6 +270,9 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 	}
 	if j.Name == "" {
 		j.Name = scriptName(j.Command)
+	}
+	if j.Name == "" && len(j.Roles) > 0 {
+		j.Name = scriptName(j.Roles[0].Command)
 	}
 	if fl.Changed("dir") {
 		j.Dir = f.dir

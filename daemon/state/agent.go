@@ -35,6 +35,9 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 	if x.Job.Phase.Ended() {
 		return api.AgentAnswer{Stop: true}, nil
 	}
+	if len(x.Task.Roles) > 0 {
+		r.Training = nil // of one role's GPUs; policies count all
+	}
 	t.actor = "agent"
 	current := x.Job.Phase == sched.Running && x.Job.Starts == id.Number
 	if !r.Ask {

@@ -241,3 +241,20 @@ func TestViewIsACopy(t *testing.T) {
 func sampleOf(i int) goodput.Sample {
 	return goodput.Sample{Nodes: 1, GPUs: 1, Local: 1 + i, Step: 0.1}
 }
+
+// TestReportOfRole: step times of a job with roles are those of one role's GPUs, and no
+// model of the whole is fitted to them; its progress counts.
+func TestReportOfRole(t *testing.T) {
+	d := open(t)
+	s := submission("x", 0)
+	s.Roles = []api.JobRole{{Name: "trainer", GPUs: 1}, {Name: "rollout", GPUs: 1}}
+	d.submit(ann, s)
+	d.decide(wants{"x-1": on(0, 1)})
+	sample := goodput.Sample{Nodes: 1, GPUs: 1, Local: 8, Step: 0.2, Sync: 0.05}
+	if a := d.report("x-1", 1, api.AgentReport{Done: 12, Rate: 2, Work: 100, Training: training(sample), Point: &api.Point{}}); a.Params != nil {
+		t.Errorf("answer %+v; want no params", a)
+	}
+	if j := d.job("x-1"); j.Status.Done != 12 || j.Status.Perf != nil && len(j.Status.Perf.Params) > 0 {
+		t.Errorf("%g done, %+v; want 12, and no params", j.Status.Done, j.Status.Perf)
+	}
+}

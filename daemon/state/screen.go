@@ -77,7 +77,7 @@ func (t *tx) prepare(s *api.Submission) {
 	case err != nil:
 	case given:
 		s.Spec.Screen = asked
-	case t.store.Screen > 0 && s.GPUs > 1:
+	case t.store.Screen > 0 && s.GPUs > 1 && len(s.Roles) == 0: // roles have a least size
 		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(t.like().outcomes(s, t.now), t.now, t.store.Screen))
 	}
 	s.Screen = ""

@@ -112,6 +112,8 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the conditions of the TrainingJob, or GET /v1/events/stream")
 	case sub.Plans != nil:
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
+	case len(sub.Roles) > 0:
+		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("roles").Try("leave them out, and let the script choose by RANK what each process does")
 	case sub.Array != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes, where each job is an object of its own").On("array").Try("submit a search with a grid, or a file of several jobs")
 	case sub.Image == "" && s.Image == "":

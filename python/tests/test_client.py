@@ -394,6 +394,17 @@ class EnvironmentTests(unittest.TestCase):
     def test_nothing(self):
         self.assertEqual(read({}), Environment())
 
+    def test_roles(self):
+        roles = {"FAIRWAY_ROLES": "trainer=1,rollout=3", "FAIRWAY_MEET": "h:1", "FAIRWAY_JOB": "j", "FAIRWAY_API": "unix:///nowhere"}
+        with tempfile.TemporaryDirectory() as folder:
+            for role, leads, name in (("trainer", True, "fairway"), ("rollout", False, "fairway-rollout")):
+                agent = Agent(read(dict(roles, FAIRWAY_ROLE=role, FAIRWAY_CHECKPOINT_DIR=folder)))
+                self.assertEqual((agent.env.role, agent.env.leads, agent.env.meet), (role, leads, "h:1"))
+                self.assertEqual(agent._client is not None, leads)
+                self.assertEqual(agent.save(b"x").parent, Path(folder) / name)
+                agent.notice.uninstall()
+                agent.close()
+
     def test_nonsense_is_left_out(self):
         env = read({"RANK": "x", "WORLD_SIZE": "-3", "FAIRWAY_NOTICE": "nan", "FAIRWAY_REPORT_SECONDS": "0", "FAIRWAY_BATCH_MAX": "1e3",
                     "FAIRWAY_BATCH_SCALE": "2"})

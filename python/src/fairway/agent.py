@@ -43,8 +43,8 @@ _FAREWELL = 5.0  # the most seconds the last report may take
 
 
 class Agent:
-    """One rank's link to the daemon. Rank 0 reports, the others only listen
-    for the notice."""
+    """One rank's link to the daemon. Rank 0, of the first role where there are
+    several, reports; the others only listen for the notice."""
 
     def __init__(self, env: Optional[environment.Environment] = None, *, checkpoint_dir: Optional[str] = None) -> None:
         self.env = env if env is not None else environment.read()
@@ -53,7 +53,8 @@ class Agent:
         folder = checkpoint_dir or self.env.checkpoint_dir
         self.store: Optional[Store] = None
         if folder:
-            self.store = Store(Path(folder) / "fairway", memory=self.env.memory_dir, attempt=self.env.attempt, nodes=self.env.nodes)
+            own = "fairway" if self.env.leads else "fairway-" + self.env.role  # roles share the folder
+            self.store = Store(Path(folder) / own, memory=self.env.memory_dir if self.env.leads else "", attempt=self.env.attempt, nodes=self.env.nodes)
         self._behind = Behind()
         self.wrote = 0.0  # seconds that the last checkpoint in memory took to write
         self.notice = Notice()
@@ -95,7 +96,7 @@ class Agent:
             self._connect()
 
     def _connect(self) -> None:
-        if self.env.rank != 0 or not self.env.api:
+        if self.env.rank != 0 or not self.env.leads or not self.env.api:
             return
         try:
             self._client = Client(self.env.api, self.env.bearer, self._answered)

@@ -46,6 +46,9 @@ class Environment:
     gang: str = ""  # the supervisor's socket, where the gang can change in place
     member: int = 0  # of the processes that the supervisor started
     generation: int = 0  # of the gang, that this process was started for
+    role: str = ""  # of this process, in a gang of roles: rank and world are those of the role
+    leads: bool = True  # rank 0 of this role reports for the job
+    meet: str = ""  # host:port where the first process of the first role can be found
     plan: Optional[Plan] = None  # the execution plan, where the job has several
     screening: bool = False  # on fewer GPUs than the job asks for, to see whether it works
     problems: tuple[str, ...] = ()  # variables that could not be read
@@ -119,6 +122,9 @@ def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
         gang=value("FAIRWAY_GANG", str, ""),
         member=value("FAIRWAY_MEMBER", _natural, rank),
         generation=value("FAIRWAY_GENERATION", _natural, 0),
+        role=value("FAIRWAY_ROLE", str, ""),
+        leads=source.get("FAIRWAY_ROLES", "").split("=")[0] == source.get("FAIRWAY_ROLE", ""),
+        meet=value("FAIRWAY_MEET", str, ""),
         plan=value("FAIRWAY_PLAN", parse, None),
         screening=value("FAIRWAY_SCREENING", str, "") == "1",
         problems=tuple(problems),

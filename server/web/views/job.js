@@ -127,6 +127,7 @@ function facts(job, x, now) {
   return [
     ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
     ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') + ' of ' + sizes(job) : holding.includes(job.state) ? '–' : job.ended ? null : 'nothing of ' + sizes(job)],
+    ['Roles', (job.roles || []).map((r) => r.name + ' ' + sizes(r)).join(', ')],
     ['Asked for', job.ended ? sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs') : null],
     ['Where', held.join('; ')],
     ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
