@@ -99,7 +99,7 @@ class Trial:
             row["back_s"].append(self.suspensions(job).get("back"))
         got = self.lines(job)
         both = [step for step in got if step in expect]
-        row |= {"steps_compared": len(both) * 10, "equal": bool(both) and all(got[s] == expect[s] for s in both), "starts": self.daemon.job(job)["status"]["starts"]}
+        row |= {"steps_compared": len(both) * 10, "equal": all(got[s] == expect[s] for s in both) if both else None, "starts": self.daemon.job(job)["status"]["starts"]}
         self.daemon.ask("cancel", job)
         until("cancelled", lambda: not self.daemon.jobs("--state", "running,stopping"))
         return row
@@ -200,8 +200,8 @@ def main() -> None:
             keep(json.dumps(result["scripts"][-1]))
         (args.out / "events-sizes.txt").write_text(trial.daemon.ask("events"))
         trial.daemon.stop()
-        trial = Trial(args, "fairway", "loaders")
-        result["loaders"] = trial.once(args.gigabytes[0], {}, "--workers", "2")
+        trial, loaders = Trial(args, "fairway", "loaders"), ("--workers", "2")
+        result["loaders"] = trial.once(args.gigabytes[0], reference(args, *loaders), *loaders)
         keep(json.dumps(result["loaders"]))
         trial.daemon.stop()
     if args.turns > 0:
