@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
@@ -57,12 +58,16 @@ type Pace struct {
 	// Windows are stretches of 5 s, oldest first. Each has the median of the seconds of
 	// a step for each rank; 0: not measured.
 	Windows [][]float64 `json:"windows"`
+	// Probes are measurements of the links between the ranks, oldest first. They are made
+	// when the exchange takes longer than before, by which no rank can be told.
+	Probes []diagnose.Probe `json:"probes,omitempty"`
 }
 
-// SlowRanks are ranks that compute more slowly than their peers.
+// SlowRanks are ranks that compute more slowly than their peers, or whose links are slower.
 type SlowRanks struct {
-	Ranks []int   `json:"ranks"` // the slowest first; none: those before have caught up
-	Times float64 `json:"times"` // its time over the median of its peers'
+	Ranks []int   `json:"ranks"`           // the slowest first; none: those before have caught up
+	Links bool    `json:"links,omitempty"` // it is about their links
+	Times float64 `json:"times"`           // its time over the median of its peers'
 	Text  string  `json:"text"`
 	// Node is where all of them run, on GPUs that no other job shares; empty: it is
 	// not held against a node. GPU is -1 if there are several.
@@ -149,6 +154,7 @@ const (
 	maxMetricName = 100
 	maxSaveFailed = 500
 	maxPaces      = 16384 // numbers in all windows
+	maxProbed     = 2048  // links in all probes
 	mostWork      = 1e15  // far from where sums of it overflow
 )
 
@@ -207,6 +213,22 @@ func (p *Pace) validate() error {
 		for _, v := range w {
 			if !(v >= 0 && v <= mostWork) {
 				return Errorf(Invalid, "has %g", v).On(fmt.Sprintf("pace.windows[%d]", i)).Try("send seconds, or 0 if they are not known")
+			}
+		}
+	}
+	total = 0
+	for i, p := range p.Probes {
+		field := fmt.Sprintf("pace.probes[%d]", i)
+		if total += len(p.Links); total > maxProbed {
+			return Errorf(Invalid, "has %d links", len(p.Links)).On(field).Try(fmt.Sprintf("send at most %d in all", maxProbed))
+		}
+		if p.Ranks < 2 || p.Ranks > maxPaces || p.Bytes < 1 {
+			return Errorf(Invalid, "has %d ranks and %d bytes", p.Ranks, p.Bytes).On(field).Try(fmt.Sprintf("send 2 to %d ranks, and the bytes that two of them sent each other", maxPaces))
+		}
+		for _, k := range p.Links {
+			if k.A < 0 || k.B >= p.Ranks || k.A >= k.B || !(k.Seconds >= 0 && k.Seconds <= mostWork) {
+				return Errorf(Invalid, "has a link from %d to %d that took %g s", k.A, k.B, k.Seconds).On(field).
+					Try(fmt.Sprintf("send two ranks from 0 to %d, the lower first, and seconds, or 0 if they are not known", p.Ranks-1))
 			}
 		}
 	}

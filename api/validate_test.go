@@ -231,6 +231,7 @@ func FuzzAgentReport(f *testing.F) {
 	f.Add([]byte(`{"done":1e308,"rate":1e308}`))
 	f.Add([]byte(`{"training":{"limits":{"initial":8,"max":64,"local_min":1,"local_max":32},"noise":3,"samples":[{"nodes":1,"gpus":1,"local":8,"step":0.1,"sync":0}]},"point":{"loss":0.5,"metrics":{"acc":1}}}`))
 	f.Add([]byte(`{"point":{"at":"2026-01-01T00:00:00Z","loss":null}}`))
+	f.Add([]byte(`{"pace":{"windows":[[1,2]],"probes":[{"ranks":2,"bytes":262144,"links":[{"a":0,"b":1,"seconds":0.001}]}]}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var r api.AgentReport
 		if json.Unmarshal(in, &r) == nil && r.Validate() == nil {

@@ -19,7 +19,7 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 	if !r.Event.InPlace {
 		x.Open, x.Resized, x.Plan = append(x.Open, x.Job.Starts), nil, r.Plan
 	}
-	x.reason, x.Company, x.Warning, x.Slow = sched.Reason{}, noReport, "", nil
+	x.reason, x.Company, x.Warning, x.Slow, x.SlowLinks = sched.Reason{}, noReport, "", nil, nil
 	to := r.Event.Placement.GPUs()
 	if !x.reports() {
 		x.back(r.At)

@@ -141,9 +141,10 @@ type entry struct {
 	Reported float64 `json:"reported,omitempty"` // work done as last reported; the scheduler's Done is extrapolated
 	// SaveFailed is why the running attempt could not save; empty: it could.
 	SaveFailed string `json:"save_failed,omitempty"`
-	Warning    string `json:"warning,omitempty"`  // about the running attempt, to its owner
-	Slow       []int  `json:"slow,omitempty"`     // ranks of it that were found slow; replaced, never changed in place
-	Restored   int    `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
+	Warning    string `json:"warning,omitempty"`    // about the running attempt, to its owner
+	Slow       []int  `json:"slow,omitempty"`       // ranks of it that were found slow; replaced, never changed in place
+	SlowLinks  []int  `json:"slow_links,omitempty"` // the same, for their links
+	Restored   int    `json:"restored,omitempty"`   // the last attempt that said what it found in a checkpoint
 	// Resized is the last change of the running attempt in place, as its agent said.
 	Resized *api.Resized `json:"resized,omitempty"`
 	// Shown is what its own agent has reported that it can do, and Resumed the same

@@ -25,6 +25,7 @@ const (
 type gangPace struct {
 	attempt int
 	diagnose.Pace
+	links diagnose.Links
 }
 
 // rankPlace is where a rank runs.
@@ -42,6 +43,9 @@ func (t *tx) pace(x *entry, p *api.Pace) error {
 	if x.pace.attempt != x.Job.Starts {
 		x.pace = gangPace{attempt: x.Job.Starts}
 	}
+	if err := t.links(x, p.Probes); err != nil {
+		return err
+	}
 	var slow []diagnose.Straggler
 	for _, w := range p.Windows {
 		x.pace.Add(w)
@@ -50,16 +54,17 @@ func (t *tx) pace(x *entry, p *api.Pace) error {
 		}
 	}
 	if len(x.Slow) > 0 && x.pace.CaughtUp(x.Slow) {
-		text := fmt.Sprintf("no longer slower than the other ranks: %s", rankList(x.Slow))
-		rec := warning(x, "")
-		rec.Text, rec.Slow = text, &api.SlowRanks{Text: text}
-		return t.add(rec)
+		return t.caughtUp(x, &api.SlowRanks{Text: "no longer slower than the other ranks: " + rankList(x.Slow)})
 	}
 	slow = slices.DeleteFunc(slow, func(s diagnose.Straggler) bool { return slices.Contains(x.Slow, s.Rank) })
 	if len(slow) == 0 {
 		return nil
 	}
-	r := t.slowRanks(x, slow, t.mem.seats(x, len(p.Windows[0])))
+	return t.warnOfSlow(x, t.slowRanks(x, slow, t.mem.seats(x, len(p.Windows[0]))))
+}
+
+// warnOfSlow tells the owner about slow ranks, and holds them against their node.
+func (t *tx) warnOfSlow(x *entry, r *api.SlowRanks) error {
 	rec := warning(x, r.Text)
 	rec.Slow = r
 	if err := t.add(rec); err != nil {
@@ -67,6 +72,13 @@ func (t *tx) pace(x *entry, p *api.Pace) error {
 	}
 	t.decides = t.decides || len(t.mem.healthChanges) > 0
 	return t.recordQuarantines()
+}
+
+// caughtUp says that ranks which were named are slow no longer.
+func (t *tx) caughtUp(x *entry, r *api.SlowRanks) error {
+	rec := warning(x, "")
+	rec.Text, rec.Slow = r.Text, r
+	return t.add(rec)
 }
 
 // seats returns where the ranks of a gang run, in their order; nil: not known,
@@ -176,12 +188,18 @@ func (t *tx) clocks(slow []diagnose.Straggler, seats []rankPlace) (text string, 
 
 // slow remembers ranks that were named, and what this says about their node.
 func (m *memory) slow(x *entry, r *api.Record) {
-	s := r.Slow
+	s, named := r.Slow, &x.Slow
+	if s.Links {
+		named = &x.SlowLinks
+	}
 	if len(s.Ranks) == 0 {
-		x.Warning, x.Slow = "", nil
+		*named = nil
+		if len(x.Slow)+len(x.SlowLinks) == 0 {
+			x.Warning = ""
+		}
 		return
 	}
-	x.Slow = append(slices.Clip(x.Slow), s.Ranks...)
+	*named = append(slices.Clip(*named), s.Ranks...)
 	if s.Node == "" {
 		return
 	}

@@ -39,11 +39,15 @@ class Daemon:
         """The output of a command."""
         return subprocess.run([self._program, *arguments], env=self._env, capture_output=True, text=True, check=True).stdout
 
-    def submit(self, name: str, *arguments: str) -> str:
+    def submit(self, kind: str, *arguments: str) -> str:
+        """Starts a gang of four in trouble and returns its name, once it trains."""
+        return self.run(kind, sys.executable, JOB, kind, *arguments, "5")
+
+    def run(self, name: str, *command: str) -> str:
         """Starts a gang of four and returns its name, once it trains."""
         path = f"PYTHONPATH={PYTHON / 'src'}"
-        command = ["submit", "--json", "--gpus", "4", "--name", name, "--retries", "1", "--env", path, "--", sys.executable, JOB]
-        answer = json.loads(self.ask(*command, name, *arguments, "5"))
+        options = ["submit", "--json", "--gpus", "4", "--name", name, "--retries", "1", "--env", path, "--"]
+        answer = json.loads(self.ask(*options, *command))
         job = str(answer.get("id") or answer["jobs"][0]["id"])
         while self.job(job).get("last", {}).get("done", 0) == 0:
             time.sleep(0.5)

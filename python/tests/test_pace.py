@@ -3,6 +3,7 @@
 
 """How long the ranks of a gang compute."""
 
+import math
 import statistics
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from fairway.pace import Pace
+from fairway.probe import Probing, measure, partner, tournament
 from fairway.timing import StepTimer
 from tests.daemon import Daemon
 from tests.gangs import needs_steady_cores, run
@@ -21,6 +23,7 @@ except ImportError:
     torch = None
 
 JOB = str(Path(__file__).resolve().parent / "stall_job.py")
+LINK_JOB = str(Path(__file__).resolve().parent / "link_job.py")
 
 
 class PaceTests(unittest.TestCase):
@@ -67,6 +70,69 @@ class PaceTests(unittest.TestCase):
         self.assertEqual(timer.drain_own(), [3, 3])
 
 
+class ProbeTests(unittest.TestCase):
+    def test_each_meets_each_other_once(self):
+        for world in range(2, 20):
+            met = set()
+            for turn in range(tournament(world)):
+                for rank in range(world):
+                    other = partner(rank, world, turn)
+                    if other is not None:
+                        self.assertNotEqual(other, rank)
+                        self.assertEqual(partner(other, world, turn), rank)
+                        met.add((min(rank, other), max(rank, other), turn))
+            self.assertEqual(len(met), world * (world - 1) // 2)
+
+    def series(self, exchanges, step=0.1, took=0.2):
+        """When probes are due in agreements half a second apart, given how long the exchange takes in each."""
+        with mock.patch("time.monotonic", lambda: self.now):
+            self.now = 0.0
+            probing = Probing()
+            out = []
+            for seconds in exchanges:
+                self.now += 0.5
+                if probing.due():
+                    probing.done(took)
+                    out.append(self.now)
+                probing.add([seconds] if seconds else [])
+                probing.take(max(probing.offer(), -0.09 if seconds else -math.inf), step)
+            return out
+
+    def test_links_are_measured_once_it_is_known_what_the_exchange_takes(self):
+        self.assertEqual(self.series([0.02] * 400), [15.5, 20.5, 25.5, 30.5])
+
+    def test_an_exchange_that_hardly_counts_is_not_looked_into(self):
+        self.assertEqual(self.series([0.009] * 400), [])
+        self.assertEqual(self.series([0.0] * 400), [])
+
+    def test_links_are_measured_again_when_the_exchange_has_changed(self):
+        slow = self.series([0.02] * 120 + [0.05] * 120)
+        self.assertEqual(len(slow), 8)
+        self.assertLess(slow[7] - 60, 35)
+        mended = self.series([0.05] * 120 + [0.009] * 120)
+        self.assertEqual(len(mended), 8)
+        self.assertEqual(len(self.series([0.02] * 120 + [0.026] * 400)), 4)
+
+    def test_measuring_has_a_bound(self):
+        hour = [0.02 if i // 240 % 2 else 0.05 for i in range(7200)]
+        self.assertLess(len(self.series(hour, took=2.0)) * 2.0, 5 + 8 + 0.005 * 3600)
+
+    def test_it_ends_in_time(self):
+        """Links so slow that not all can be measured: those that were are told."""
+        with mock.patch("time.monotonic", lambda: self.now):
+            self.now = 0.0
+
+            def swap(other):
+                self.now += 0.6
+                return 0.6
+
+            def largest(values):  # rank 0 speaks for all
+                return values if len(values) == 1 else values[:3] + [0.5] * (len(values) - 3)
+
+            links = measure(0, 4, largest, swap)
+        self.assertEqual([(a, b) for a, b, _ in links if a == 0], [(0, 3), (0, 1)])
+
+
 @unittest.skipIf(torch is None, "this interpreter has no torch")
 class GangTests(unittest.TestCase):
     @needs_steady_cores
@@ -83,6 +149,21 @@ class GangTests(unittest.TestCase):
         self.assertGreaterEqual(len(windows), 3)
         usual = [statistics.median(w[rank] for w in windows if w[rank] > 0) for rank in range(2)]
         self.assertGreater(usual[1], 1.2 * usual[0], windows)
+
+    def test_links_are_measured(self):
+        """Real processes, which tell how long the links between any two of them took."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        daemon = Daemon(Path(folder.name)).start()
+        self.addCleanup(daemon.stop)
+        env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_REPORT_SECONDS": 0.2}
+        run([LINK_JOB, "0.01", "6", "0.3"], 3, env)
+        self.assertEqual(daemon.problems, [])
+        probes = [p for r in daemon.reports for p in r.get("pace", {}).get("probes", [])]
+        self.assertGreaterEqual(len(probes), 4)
+        for p in probes:
+            self.assertEqual((p["ranks"], sorted((k["a"], k["b"]) for k in p["links"])), (3, [(0, 1), (0, 2), (1, 2)]))
+            self.assertTrue(all(0 < k["seconds"] < 5 for k in p["links"]), p)
 
 
 if __name__ == "__main__":

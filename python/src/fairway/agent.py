@@ -26,6 +26,7 @@ from fairway.client import Answer, Client
 from fairway.goodput import Limits, Params
 from fairway.notice import Notice
 from fairway.pace import MOST
+from fairway.probe import PROBES, Link, to_json
 from fairway.profile import Profile, Sample
 from fairway.series import Metrics
 from fairway.watch import Watch
@@ -81,6 +82,7 @@ class Agent:
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
         self._windows: list[list[float]] = []
+        self._probes: list[dict[str, Any]] = []
         self._can = "unproven"  # what the job can do when asked to make room
         self._completed = False
         self._closed = False
@@ -189,6 +191,15 @@ class Agent:
                 self._windows = []
             self._windows.append(window)
             del self._windows[: -max(1, MOST // len(window))]
+            if urgent:
+                self._wake.notify_all()
+
+    def probed(self, world: int, links: list[Link], urgent: bool) -> None:
+        """Takes in how long ranks took to send each other something (see fairway.probe)."""
+        if self._client is None or not links:
+            return
+        with self._lock:
+            self._probes = [*self._probes, to_json(world, links)][-PROBES:]
             if urgent:
                 self._wake.notify_all()
 
@@ -379,6 +390,7 @@ class Agent:
             series = self._series.drain()
             self._told = self._reports
             windows, self._windows = self._windows, []
+            probes, self._probes = self._probes, []
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
             known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
@@ -397,8 +409,8 @@ class Agent:
         found = links.found()
         if found:
             report["links"] = found
-        if windows:
-            report["pace"] = {"windows": windows}
+        if windows or probes:
+            report["pace"] = {"windows": windows, **({"probes": probes} if probes else {})}
         if training:
             report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
         loss = math.fsum(losses) / len(losses) if losses else None

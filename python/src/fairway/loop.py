@@ -20,6 +20,7 @@ from fairway.goodput import Config, Limits, Shape
 from fairway.noise import Estimator, Noise
 from fairway.order import Order
 from fairway.pace import Pace
+from fairway.probe import Link, Probing
 from fairway.profile import Sample
 from fairway.rules import Rule, Seen, make
 from fairway.timing import Clock, Span, StepTimer, WallClock
@@ -59,6 +60,9 @@ class Reducer(Protocol):
     def mean(self, values: list[float]) -> list[float]:
         """The mean of all ranks, one by one."""
 
+    def probe(self) -> list[Link]:
+        """Measures links between the ranks."""
+
 
 class Alone:
     """The reducer of a gang of one."""
@@ -68,6 +72,9 @@ class Alone:
 
     def mean(self, values: list[float]) -> list[float]:
         return values
+
+    def probe(self) -> list[Link]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,7 @@ class Loop:
         clock = clock or WallClock()
         self.mark = clock.mark  # for when a step waits for the exchange
         self._timer = StepTimer(clock)
-        self._pace = Pace()
+        self._pace, self._probing = Pace(), Probing()
         self.probe_every = _PROBE_EVERY
         self._prior = 0.0
         self._noise: Optional[Noise] = None
@@ -277,11 +284,13 @@ class Loop:
         leads = self.agent.env.rank == 0
         wish = self._choose(now) if leads else Config(0, 0)
         self._pace.add(self._timer.drain_own())
-        stop, save, near, saving, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
+        stop, save, near, saving, probe, least, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
             float(self.agent.should_stop() and now >= self._next_try),
             float(leads and now - self._last_save >= self._options.checkpoint_every),
             float(leads and self.save_near is not None and now >= self._next_near),
             float(self.agent.saving),
+            float(leads and self._probing.due()),
+            self._probing.offer(),
             pace,
             float(wish.local),
             float(wish.accum),
@@ -290,6 +299,7 @@ class Loop:
             *self._pace.offer(self.agent.env.rank, self.world),
         ])
         self.agent.paced(*self._pace.take(ranks))
+        self._probing.take(least, pace)
         self.probe_every = 1 if pace > _LONG else _PROBE_EVERY
         often = min(self._options.agree_every, self.agent.env.notice / 10)
         self._pause = max(1, min(int(often / max(pace, 1e-9)), 2 * self._pause))
@@ -298,6 +308,8 @@ class Loop:
             self._save_and_leave(bool(stop))
         elif near and not saving and not self.finished:
             self._save_near()
+        elif probe and not self.finished:
+            self._measure_links()
         if generation > self.generation and not stop and not self.finished:
             self.regroup()
         self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
@@ -310,7 +322,7 @@ class Loop:
         self.world = self.replicas = self.agent.env.world
         self.shape = Shape(self.agent.env.nodes, self.world)
         self.config = self._split(batch)
-        self._pace = Pace()
+        self._pace, self._probing = Pace(), Probing()
         self._timer.restart(warmup=1, forget=True)
         self._last_agreed, self._steps_agreed, self._pause = time.monotonic(), self.steps, 1
         self._tell()
@@ -341,6 +353,13 @@ class Loop:
         still = now - began if self._used_to_near else 0.0
         self._used_to_near = True
         self._next_near = now + max(self._options.near_every, still / _STILL, self.agent.wrote / _WRITING)
+        self._timer.restart()
+
+    def _measure_links(self) -> None:
+        began = time.monotonic()
+        links = self._reducer.probe()
+        if self.agent.env.rank == 0:
+            self.agent.probed(self.world, links, self._probing.done(time.monotonic() - began))
         self._timer.restart()
 
     def _take(self, config: Config) -> None:
@@ -384,6 +403,7 @@ class Loop:
     def _measure(self) -> None:
         """Takes in what was measured since the last time, and hands it on."""
         steps, syncs = self._timer.drain()
+        self._probing.add(syncs)
         if steps:
             mean = statistics.fmean(steps)
             sync = min(statistics.median(syncs), 0.99 * mean) if syncs else 0.0

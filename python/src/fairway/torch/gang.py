@@ -22,8 +22,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairway.env import Environment, prefer_loopback, survive_losses
 from fairway.member import Member
+from fairway.probe import BYTES, Link, measure
 
 _DROP_SECONDS = 0.1  # far more than a thread needs that was woken
+_SPARE_MEMORY = 2 << 30  # of a GPU, from which on its links are measured
 _MEET_SECONDS = 60  # for ranks that were all ready a moment before
 _LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
@@ -144,6 +146,25 @@ class Reducer:
             item.wait()
         return got
 
+    def probe(self) -> list[Link]:
+        """Measures links between the ranks, over the group that exchanges gradients.
+        All ranks must call it. Measures nothing where memory of a GPU is scarce: NCCL
+        takes some for each link."""
+        device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+        if device.type == "cuda":
+            (scarce,) = self.max([float(torch.cuda.mem_get_info()[0] < _SPARE_MEMORY)])
+            if scarce:
+                return []
+        word, load = (torch.zeros((2, size), dtype=torch.uint8, device=device) for size in (1, BYTES))
+
+        def swap(other: int) -> float:
+            _swap(word, other)  # so that both begin together
+            began = time.perf_counter()
+            _swap(load, other)
+            return time.perf_counter() - began
+
+        return measure(dist.get_rank(), self.world, self.max, swap)
+
     def barrier(self) -> None:
         """Waits for all ranks."""
         self.max([0.0])
@@ -154,6 +175,15 @@ class Reducer:
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, op=op, group=self._group)
         return tensor.tolist()
+
+
+def _swap(tensor: torch.Tensor, other: int) -> None:
+    """Sends a rank the first half, and gets its own as the second."""
+    work = dist.batch_isend_irecv([dist.P2POp(dist.isend, tensor[0], other), dist.P2POp(dist.irecv, tensor[1], other)])
+    for item in work:
+        item.wait()
+    if tensor.is_cuda:
+        torch.cuda.synchronize(tensor.device)
 
 
 def group_of_one(device: torch.device) -> None:
