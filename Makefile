@@ -146,8 +146,8 @@ properties: ## the property tests with other draws each time, CHECKS of each
 	RAPID_SEED=0 RAPID_CHECKS=$(CHECKS) FAIRWAY_E2E=0 $(GO) test -count=1 -timeout 60m \
 	  $$(grep -rl --include='*_test.go' 'rapid\.\(Make\)\?Check' . | xargs -n 1 dirname | sort -u)
 
-repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact, SIA, SHOCKWAVE, RUBICK, GAVEL, PHILLY: of theirs; ARGS=--check: compare only)
-	bin/fairway repro all --out docs/reproduction $(ARGS) $(if $(DATA),--pollux $(DATA)) $(if $(SIA),--sia $(SIA)) $(if $(SHOCKWAVE),--shockwave $(SHOCKWAVE)) $(if $(RUBICK),--rubick $(RUBICK)) $(if $(GAVEL),--gavel $(GAVEL)) $(if $(PHILLY),--philly $(PHILLY))
+repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact, SIA, SHOCKWAVE, RUBICK, GAVEL: of theirs; ARGS=--check: compare only)
+	bin/fairway repro all --out docs/reproduction $(ARGS) $(if $(DATA),--pollux $(DATA)) $(if $(SIA),--sia $(SIA)) $(if $(SHOCKWAVE),--shockwave $(SHOCKWAVE)) $(if $(RUBICK),--rubick $(RUBICK)) $(if $(GAVEL),--gavel $(GAVEL))
 
 controlplane: ## build the Kubernetes control plane of the tests, once (REAL=1: and real nodes)
 	tools/controlplane/build.sh $(if $(REAL),--real)

@@ -29,8 +29,8 @@ type FlagshipConfig struct {
 	Done     func(*Flagship) error
 }
 
-// DefaultFlagship judges fairway on one generated workload of each kind.
-func DefaultFlagship() FlagshipConfig { return FlagshipConfig{Policy: "fairway", Seeds: 1, Scale: 1} }
+// DefaultFlagship judges fairway on two generated workloads of each kind.
+func DefaultFlagship() FlagshipConfig { return FlagshipConfig{Policy: "fairway", Seeds: 2, Scale: 1} }
 
 // FlagshipData are the data that parts read, and what each is.
 var FlagshipData = []struct{ Name, About string }{

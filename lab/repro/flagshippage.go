@@ -11,7 +11,7 @@ import (
 
 // Print writes the page as Markdown.
 func (f *Flagship) Print(w io.Writer, images string) {
-	fmt.Fprintf(w, flagshipIntro, f.Config.Policy)
+	fmt.Fprintf(w, flagshipIntro, f.Config.Policy, max(1, f.Config.Seeds))
 	var claims []Claim
 	var missing []string
 	for _, p := range f.Parts {
@@ -88,12 +88,14 @@ those of both sides, workload by workload. Ratios are means over the workloads o
 of them, as stated. A part of the page, or all:
 
     fairway repro flagship --only pollux,rho --pollux POLLUX_ARTIFACT/simulator
-    fairway repro flagship --pollux POLLUX_ARTIFACT/simulator --sia SIA_ARTIFACT/sia-simulator --shockwave SHOCKWAVE_ARTIFACT/scheduler --gavel GAVEL/scheduler --philly DIR --out docs/reproduction
+    fairway repro flagship --pollux POLLUX_ARTIFACT/simulator --sia SIA_ARTIFACT/sia-simulator --shockwave SHOCKWAVE_ARTIFACT/scheduler --gavel GAVEL/scheduler --out docs/reproduction
 
 No run tells a policy true run times, unless it says "exact": estimates are from the history of
 similar jobs, and a policy that plans with exact ones is marked as an oracle. As in
 ` + "`fairway sim`" + ` without flags, other policies decide in rounds of 60 s; ` + "`fairway`" + ` decides at every
 event, and its new jobs start from what past ones measured.
+
+Generated workloads have %[2]d seeds (` + "`--seeds %[2]d`" + `).
 `
 
 // flagshipTried is prose: the figures are those of its commands at the time of writing.
