@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 	"sched/place":    {"sched", "sched/goodput"},
 	"sched/guard":    {"sched"},
 	"sched/forecast": {"sched", "sched/goodput"},
+	"sched/federate": {},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
@@ -108,16 +109,17 @@ var arrows = map[string][]string{
 	"server/web": {},
 
 	// sim: virtual time, and where its workloads and truths come from.
-	"sim/zoo":       {"sched", "sched/goodput"},
-	"sim/profile":   {"sched", "sched/goodput", "sched/plan"},
-	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
-	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "sched/plan", "predict/experience", "tune", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
-	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched", "tune/search"},
-	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
+	"sim/zoo":        {"sched", "sched/goodput"},
+	"sim/profile":    {"sched", "sched/goodput", "sched/plan"},
+	"sim/autoscale":  {"sched/num", "sched", "sched/goodput"},
+	"sim":            {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "sched/plan", "predict/experience", "tune", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
+	"sim/trace":      {"sched/num", "sim", "sim/zoo", "sched", "tune/search"},
+	"sim/federation": {"sched/federate"},
+	"sim/replay":     {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/plan", "sched/forecast", "policy", "policy/layer/spare", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/plan", "sched/federate", "sched/forecast", "policy", "policy/layer/spare", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
 	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},

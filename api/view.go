@@ -158,6 +158,8 @@ type Preview struct {
 	// RunTime is how long the job is expected to run; nil: nothing is known.
 	RunTime *RunTime `json:"run_time,omitempty"`
 	Cut     string   `json:"cut,omitempty"` // what was left out because it would have taken too long
+	// Known is the job that was submitted with the same key; empty: there is none.
+	Known sched.JobID `json:"known,omitempty"`
 }
 
 // SizePreview is what submitting a job at one size would do.

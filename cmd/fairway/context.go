@@ -51,16 +51,16 @@ func newContextList() *cobra.Command {
 
 func printContexts(w io.Writer, all *contexts) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, " \tNAME\tADDRESS\tTHROUGH")
+	fmt.Fprintln(t, " \tNAME\tADDRESS\tPRICE\tTHROUGH")
 	mark := map[bool]string{true: "*", false: " "}
-	fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", mark[all.Current == ""], thisMachine, defaultAddress(), "-")
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", mark[all.Current == ""], thisMachine, defaultAddress(), "-", "-")
 	for _, name := range all.names() {
 		p := all.Contexts[name]
 		through := strings.Join(p.Tunnel, " ")
 		if through == "" {
 			through = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", mark[all.Current == name], name, p.Address, through)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", mark[all.Current == name], name, p.Address, priceText(p.Price), through)
 	}
 	return t.Flush()
 }
@@ -123,6 +123,7 @@ type contextFlags struct {
 	address, tunnel, tokenCommand, tokenFile, ca string
 
 	kube, tls                       bool
+	price                           float64
 	namespace, account, kubeContext string
 }
 
@@ -148,9 +149,10 @@ A tunnel command listens on local port {port} while it runs; the address contain
 			if err != nil {
 				return err
 			}
-			if !contextName.MatchString(args[0]) || args[0] == thisMachine {
-				return usagef("context add: name = %.80q; want letters, digits, dots and dashes, and not %s", args[0], thisMachine)
+			if !contextName.MatchString(args[0]) || args[0] == thisMachine || args[0] == anyCluster {
+				return usagef("context add: name = %.80q; want letters, digits, dots and dashes, and not %s or %s", args[0], thisMachine, anyCluster)
 			}
+			p.Price = f.price
 			if err := p.validate(); err != nil {
 				return usagef("context add: %w", err)
 			}
@@ -163,6 +165,7 @@ A tunnel command listens on local port {port} while it runs; the address contain
 	fl.StringVar(&f.tokenCommand, "token-command", "", "`command` that prints a token")
 	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with mode 0600 that contains a token")
 	fl.StringVar(&f.ca, "ca", "", "`file` with CA certificates to trust in addition to the system's")
+	fl.Float64Var(&f.price, "price", 0, "price of a GPU hour there, for submit --cluster; 0: none")
 	fl.BoolVar(&f.kube, "kube", false, "connect to Fairway in a Kubernetes cluster through kubectl")
 	fl.BoolVar(&f.tls, "tls", false, "with --kube: use HTTPS (implied by --ca)")
 	fl.StringVar(&f.namespace, "namespace", "fairway-system", "with --kube: `namespace` of the operator")

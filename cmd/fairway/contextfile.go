@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +38,8 @@ type place struct {
 	CA           string   `json:"ca,omitempty" yaml:"ca,omitempty"`
 	// ServerName is the name in the certificate at the end of a tunnel.
 	ServerName string `json:"server_name,omitempty" yaml:"server_name,omitempty"`
+	// Price is that of a GPU hour, in a currency that all contexts share; 0: none is set.
+	Price float64 `json:"price,omitempty" yaml:"price,omitempty"`
 }
 
 // thisMachine is the name of the place that needs no entry: the daemon of this
@@ -86,6 +89,8 @@ func (p place) validate() error {
 		return fmt.Errorf("tunnel = %.80q; it must contain %s, the port to listen on", p.Tunnel, portMark)
 	case len(p.TokenCommand) > 0 && p.TokenFile != "":
 		return errors.New("token_command and token_file are both set; want one")
+	case !(p.Price >= 0) || math.IsInf(p.Price, 1):
+		return fmt.Errorf("price = %g; want the price of a GPU hour, 0 or more", p.Price)
 	}
 	return nil
 }

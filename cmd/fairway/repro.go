@@ -27,7 +27,7 @@ func newRepro() *cobra.Command {
 		// Nothing has to be tidied up: a signal ends an experiment at once.
 		PersistentPreRun: func(*cobra.Command, []string) { signal.Reset(os.Interrupt, syscall.SIGTERM) },
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproFailures(), newReproShockwave(), newReproPlans(), newReproFlagship(), newReproAll())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproFailures(), newReproShockwave(), newReproPlans(), newReproFlagship(), newReproClusters(), newReproAll())
 	return c
 }
 
@@ -174,6 +174,24 @@ several bands, and by utility, and compare cost and time with the Pollux paper. 
 	}
 	c.Flags().StringVar(&data, "data", "", "folder of the Pollux artifact")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file, with images/autoscale.svg beside it")
+	return c
+}
+
+func newReproClusters() *cobra.Command {
+	cfg := repro.DefaultClusters()
+	var c *cobra.Command
+	c = simpleRepro("clusters", "Compare ten clusters and a choice among them with one cluster of all their GPUs", func() (func(io.Writer), error) {
+		began := time.Now()
+		cfg.Progress = func(what string) {
+			fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s\n", time.Since(began).Seconds(), what)
+		}
+		rows, err := repro.Clusters(cfg)
+		return func(w io.Writer) { repro.PrintClusters(w, cfg, rows) }, err
+	})
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
+	c.Flags().IntVar(&cfg.Clusters, "clusters", cfg.Clusters, "number of clusters")
+	c.Flags().IntVar(&cfg.Nodes, "nodes", cfg.Nodes, "nodes of each cluster, with 8 GPUs")
+	c.Flags().Float64SliceVar(&cfg.Loads, "load", cfg.Loads, "mean demand, as a part of all GPUs")
 	return c
 }
 

@@ -36,7 +36,7 @@ const reproSlow = "philly"
 // made alone at the end.
 func reproPages() []reproPage {
 	return []reproPage{
-		{"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel"}, {"forecast", newReproForecast, false, ""},
+		{"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel"}, {"forecast", newReproForecast, false, ""}, {"clusters", newReproClusters, false, ""},
 		{"themis", newReproThemis, true, ""}, {"philly", newReproPhilly, true, ""}, {"horus", newReproHorus, true, ""},
 		{"failures", newReproFailures, true, ""}, {"mixed", newReproMixed, false, "sia"}, {"pollux", newReproPollux, true, "pollux"},
 		{"experience", newReproExperience, false, ""}, {"autoscale", newReproAutoscale, false, "pollux"},

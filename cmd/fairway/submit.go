@@ -28,6 +28,7 @@ type submitFlags struct {
 	app, tenant     string
 	wait, dryRun    bool
 	preemptible     bool
+	cluster         choiceFlags
 }
 
 func newSubmit() *cobra.Command {
@@ -52,6 +53,9 @@ SECRET, PASSWORD or the like, is kept apart and shown to nobody.
 
 One argument with spaces, such as "cd x && ./run.sh", is a line for bash.
 
+With --cluster, the job goes to the cluster that is expected to start it first, and to
+the cheapest of those that start it at once (docs/clusters.md).
+
 The job id is printed, alone, on standard output.
 
 Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usage,
@@ -64,10 +68,12 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
   fairway submit --secret WANDB_API_KEY --secret-file HF_TOKEN=$HOME/.hf -- python3 train.py
   fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained
   fairway submit --array 0-99%8 --name sweep -- python3 train.py
-  fairway submit --after sweep --name report -- python3 report.py`,
+  fairway submit --after sweep --name report -- python3 report.py
+  fairway submit --cluster any --gpus 8 --dir /shared/bert -- python3 train.py`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	f.flags(c.Flags())
+	f.cluster.register(c.Flags())
 	f.registerJSON(c)
 	for flag, complete := range map[string]completer{"after": f.completeJobs(), "tenant": f.completeTenants(), "template": completeTemplates} {
 		_ = c.RegisterFlagCompletionFunc(flag, complete)
@@ -123,6 +129,9 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 
 // send submits jobs, or says what would happen if it did.
 func (f *submitFlags) send(c *cobra.Command, jobs []api.Submission) error {
+	if len(f.cluster.names) > 0 {
+		return f.sendToBest(c, jobs)
+	}
 	if f.dryRun {
 		if err := foresee(c, jobs, nil); err != nil {
 			return err
@@ -216,6 +225,9 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 func (f *submitFlags) finish(c *cobra.Command, jobs []api.Submission, command []string) ([]api.Submission, error) {
 	if len(jobs) > 1 && f.job.Key != "" {
 		return nil, usagef("submit: --key cannot be used with %d jobs; give each job its own key in the file", len(jobs))
+	}
+	if len(f.cluster.names) > 0 {
+		f.shell.clean = true // which machine it will run on is not known yet
 	}
 	shell, err := f.shell.read(&f.remote)
 	if err != nil {

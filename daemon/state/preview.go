@@ -39,14 +39,18 @@ func (b *Store) Preview(_ context.Context, who api.Identity, s api.Submission) (
 	b.mu.RLock()
 	t := &tx{store: b, mem: b.mem, now: f.now.Now, like: sync.OnceValue(b.mem.alike)}
 	t.prepare(&s)
-	refused := b.mem.keepPlanned(&s)
+	refused := cmp.Or(b.mem.used.check(s.Tenant, s.Key), b.mem.keepPlanned(&s))
+	known := sched.JobID("")
+	if s.Key != "" {
+		known = b.mem.keys[keyOf(s.Tenant, s.Key)]
+	}
 	p := preview{store: b, who: who, futures: f, can: t.protect(&s), perf: b.mem.planned(&s.Task, &s.Spec)}
 	b.mu.RUnlock()
 	if refused != nil {
 		return api.Preview{}, refused
 	}
 	s.ID, s.Submitted = previewID, f.now.Now
-	out := api.Preview{Now: f.now.Now, Policy: f.spec, RunTime: runTime(f.lengths, runOf(&sched.Job{Spec: s.Spec}, f.now.Now))}
+	out := api.Preview{Now: f.now.Now, Known: known, Policy: f.spec, RunTime: runTime(f.lengths, runOf(&sched.Job{Spec: s.Spec}, f.now.Now))}
 	if out.Size, err = p.at(s.Spec); err != nil || out.Size.Starts || s.Plans != nil {
 		return out, err
 	}
