@@ -27,6 +27,7 @@ type Record struct {
 	Task     *Task     `json:"task,omitempty"`     // with job-submitted and job-accepted: what to run
 	Owner    *Owner    `json:"owner,omitempty"`    // with them: as whom
 	Key      string    `json:"key,omitempty"`      // with them: the client's key
+	MovedTo  string    `json:"moved_to,omitempty"` // of a job that ends because another cluster has it
 	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
 	Links    []Link    `json:"links,omitempty"`    // with job-reported: its runs in other tools, when they have changed

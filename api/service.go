@@ -82,6 +82,9 @@ type Jobs interface {
 	Preview(context.Context, Identity, Submission) (Preview, error)
 	Command(context.Context, Identity, sched.JobID, Command) (Job, error)
 	CommandApp(context.Context, Identity, sched.AppID, Command) ([]Job, error)
+	// HandOver ends a job that has never started, for one of another cluster. Asked again
+	// for the same one, it does nothing; for another one it refuses.
+	HandOver(context.Context, Identity, sched.JobID, Handover) (Job, error)
 	Job(Identity, sched.JobID) (Job, error)
 	List(Identity, JobFilter) (JobPage, error)
 	Explain(Identity, sched.JobID) (Explanation, error)

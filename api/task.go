@@ -67,6 +67,9 @@ type Task struct {
 	// Roles divide the gang into parts with programs and sizes of their own; none: all
 	// processes are alike.
 	Roles []JobRole `json:"roles,omitempty"`
+	// MovedFrom is the job of another cluster that it is to replace, as CLUSTER/JOB: it is
+	// submitted paused, and resumed when that one was handed over. See docs/clusters.md.
+	MovedFrom string `json:"moved_from,omitempty"`
 	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
 	Member *Member `json:"member,omitempty"`
 }
@@ -137,6 +140,7 @@ func (s *Submission) ScreenTime() (d sched.Duration, asked bool, err error) {
 // Limits of a submission.
 const (
 	maxName        = 200
+	maxMoved       = 300
 	maxArgs        = 4096
 	maxCommand     = 128 << 10 // bytes of all arguments together
 	maxEnv         = 64 << 10
@@ -195,6 +199,8 @@ func (t *Task) Validate() error {
 		return bad("command", "is empty").Try("name the program to run and its arguments, for example [\"python3\", \"train.py\"], or write a script into run")
 	case len(t.Command) > maxArgs:
 		return bad("command", "has %d arguments", len(t.Command)).Try(fmt.Sprintf("use at most %d", maxArgs))
+	case len(t.MovedFrom) > maxMoved || strings.ContainsFunc(t.MovedFrom, unprintable):
+		return bad("moved_from", "%.40q has %d bytes or holds control characters", t.MovedFrom, len(t.MovedFrom)).Try(fmt.Sprintf("use CLUSTER/JOB, at most %d printable bytes", maxMoved))
 	case t.Dir != "" && !filepath.IsAbs(t.Dir):
 		return bad("dir", "%.80q is not absolute", t.Dir).Try("give the full path of the working folder")
 	case len(t.Image) > maxImage || strings.HasPrefix(t.Image, "-") || strings.ContainsFunc(t.Image, notInImage):

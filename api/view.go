@@ -40,6 +40,7 @@ type Job struct {
 	Exit      *Exit        `json:"exit,omitempty"` // of the last attempt that ended
 	Why       string       `json:"why,omitempty"`  // why it failed, if no attempt ended by itself
 	PausedBy  string       `json:"paused_by,omitempty"`
+	MovedTo   string       `json:"moved_to,omitempty"`   // the job of another cluster that it was handed over to, as CLUSTER/JOB
 	Rho       float64      `json:"rho,omitempty"`        // finish-time fairness of its app, as expected now: 1 is fair, more is late; 0: unknown
 	FairShare float64      `json:"fair_share,omitempty"` // GPUs it would have if all active apps shared equally
 	Left      float64      `json:"left_s,omitempty"`     // expected seconds to its end at the present rate; 0: unknown

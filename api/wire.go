@@ -3,7 +3,12 @@
 
 package api
 
-import "github.com/fairway-gpu/fairway/sched"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
 
 // The bodies of the API that are not nouns by themselves. The server writes
 // them and the client reads them, so that there is one of each.
@@ -37,6 +42,19 @@ type PointList struct {
 // LogList is the logs of a job, by attempt and rank.
 type LogList struct {
 	Logs []LogFile `json:"logs"`
+}
+
+// Handover says which job of another cluster a job is handed over to.
+type Handover struct {
+	To string `json:"to"` // CLUSTER/JOB
+}
+
+// Validate says what is wrong with it.
+func (h *Handover) Validate() error {
+	if h.To == "" || len(h.To) > maxMoved || strings.ContainsFunc(h.To, unprintable) {
+		return Errorf(Invalid, "is %.40q", h.To).On("to").Try(fmt.Sprintf("name the job that replaces it as CLUSTER/JOB, in at most %d printable bytes", maxMoved))
+	}
+	return nil
 }
 
 // JobFile is the text of a job file.

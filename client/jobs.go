@@ -118,6 +118,12 @@ func (c *Client) Command(ctx context.Context, id sched.JobID, cmd api.Command) (
 	return job, err
 }
 
+// HandOver ends a job that has never started, for a job of another cluster.
+func (c *Client) HandOver(ctx context.Context, id sched.JobID, h api.Handover) (job api.Job, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs", string(id), "handover"), body: h}, &job)
+	return job, err
+}
+
 // CommandApp cancels, pauses or resumes all jobs of an app.
 func (c *Client) CommandApp(ctx context.Context, id sched.AppID, cmd api.Command) ([]api.Job, error) {
 	var out api.JobList

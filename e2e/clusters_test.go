@@ -130,10 +130,9 @@ func TestLostAnswer(t *testing.T) {
 	d := c.byName["behind"]
 	front := filepath.Join(shortDir(t), "s")
 	var lost atomic.Int32
-	stop := loseAnswers(t, front, filepath.Join(d.data, "fairway.sock"), func(r *http.Request) bool {
-		return r.Method == "POST" && r.URL.Path == "/v1/jobs" && lost.Add(1) <= 2
-	})
-	defer stop()
+	t.Cleanup(proxy(t, front, filepath.Join(d.data, "fairway.sock"), func(r *http.Request, before bool) bool {
+		return !before && r.Method == "POST" && r.URL.Path == "/v1/jobs" && lost.Add(1) <= 2
+	}))
 	c.must("context", "add", "behind", "--address", "unix://"+front)
 	other := c.byName["other"]
 	c.must("context", "add", "other", "--price", "1", "--address", "unix://"+filepath.Join(other.data, "fairway.sock"))
@@ -143,9 +142,9 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// loseAnswers puts a proxy before a daemon's socket that passes every request on, and for
-// some of them breaks off instead of answering.
-func loseAnswers(t *testing.T, front, behind string, lose func(*http.Request) bool) (stop func()) {
+// proxy stands before a daemon's socket. It breaks off where cut says so, before a request is
+// passed on or before it is answered.
+func proxy(t *testing.T, front, behind string, cut func(r *http.Request, before bool) bool) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", front)
 	if err != nil {
@@ -155,16 +154,22 @@ func loseAnswers(t *testing.T, front, behind string, lose func(*http.Request) bo
 		return (&net.Dialer{}).DialContext(ctx, "unix", behind)
 	}}}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cut(r, true) {
+			panic(http.ErrAbortHandler)
+		}
 		out, err := http.NewRequestWithContext(r.Context(), r.Method, "http://daemon"+r.URL.RequestURI(), r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		out.Header = r.Header
 		resp, err := to.Do(out)
-		if err != nil || lose(r) {
+		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		defer resp.Body.Close()
+		if cut(r, false) {
+			panic(http.ErrAbortHandler)
+		}
 		for k, v := range resp.Header {
 			w.Header()[k] = v
 		}

@@ -137,6 +137,10 @@ func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }
 
+func handOver(c *call) (any, error) {
+	return c.Jobs.HandOver(c.r.Context(), c.who, c.job(), *c.body.(*api.Handover))
+}
+
 func submitApp(c *call) (any, error) {
 	app := c.body.(*api.AppSubmission)
 	if err := checkName("id", string(app.ID)); err != nil {

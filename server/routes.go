@@ -86,6 +86,8 @@ func jobRoutes() []*route {
 		out = append(out, &route{method: "POST", path: "/v1/jobs/{id}/" + string(cmd), role: api.User, summary: commandHelp[cmd] + " a job",
 			out: api.Job{}, handle: func(c *call) (any, error) { return commandJob(c, cmd) }})
 	}
+	out = append(out, &route{method: "POST", path: "/v1/jobs/{id}/handover", role: api.User, summary: "End a job that has never started, because a job of another cluster replaces it",
+		in: api.Handover{}, required: []string{"to"}, limit: maxJob, out: api.Job{}, handle: handOver})
 	return out
 }
 

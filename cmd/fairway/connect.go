@@ -50,7 +50,7 @@ func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(), newRun(), newShell(), newNotebook(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(),
 		newCancel(), newPause(), newResume(), newExplain(), newTop(), newUsage(), newReport(),
-		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
+		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(), newRebalance(),
 	}
 }
 

@@ -195,6 +195,10 @@ func (f *fake) Preview(_ context.Context, _ api.Identity, s api.Submission) (api
 	return api.Preview{Now: time.Now(), Policy: f.policy, Size: api.SizePreview{GPUs: s.GPUs, Starts: true}}, nil
 }
 
+func (f *fake) HandOver(context.Context, api.Identity, sched.JobID, api.Handover) (api.Job, error) {
+	return api.Job{}, api.Errorf(api.Conflict, "has started")
+}
+
 func (f *fake) Explain(_ api.Identity, id sched.JobID) (api.Explanation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -182,8 +182,8 @@ func newReproClusters() *cobra.Command {
 	var c *cobra.Command
 	c = simpleRepro("clusters", "Compare ten clusters and a choice among them with one cluster of all their GPUs", func() (func(io.Writer), error) {
 		began := time.Now()
-		cfg.Progress = func(what string) {
-			fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s\n", time.Since(began).Seconds(), what)
+		cfg.Progress = func(part string, done, all int) {
+			fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s: %d of %d runs\n", time.Since(began).Seconds(), part, done, all)
 		}
 		rows, err := repro.Clusters(cfg)
 		return func(w io.Writer) { repro.PrintClusters(w, cfg, rows) }, err

@@ -82,6 +82,55 @@ func (t *tx) commandJob(who api.Identity, x *entry, c api.Command) error {
 	return api.Errorf(api.Invalid, "%.20q is not a command", c).On("command").Try("use cancel, pause or resume")
 }
 
+// HandOver implements api.Jobs. That a job has not started is decided together with its end,
+// so it runs here or there, and never in both places.
+func (b *Store) HandOver(ctx context.Context, who api.Identity, id sched.JobID, h api.Handover) (api.Job, error) {
+	if err := h.Validate(); err != nil {
+		return api.Job{}, err
+	}
+	err := b.commit(ctx, func(t *tx) error {
+		n, err := t.mem.refer(who, id)
+		if err != nil {
+			return err
+		}
+		if err := who.Require(api.User); err != nil {
+			return err
+		}
+		if n.array != nil {
+			return api.Errorf(api.Conflict, "%s is an array", id).Try("move a job that is on its own")
+		}
+		id = n.job.Job.ID
+		return t.handOver(who, n.job, h.To)
+	})
+	if err != nil {
+		return api.Job{}, err
+	}
+	return b.job(who, id)
+}
+
+func (t *tx) handOver(who api.Identity, x *entry, to string) error {
+	id := x.Job.ID
+	switch {
+	case x.MovedTo == to:
+		return nil // asked twice
+	case x.MovedTo != "":
+		return api.Errorf(api.Conflict, "job %s was handed over to %s", id, x.MovedTo)
+	case x.Job.Phase.Ended():
+		return api.Errorf(api.Conflict, "job %s has already ended", id)
+	case x.Job.Phase != sched.Pending || x.Job.Starts > 0 || len(x.Open) > 0:
+		return api.Errorf(api.Conflict, "job %s has started", id)
+	case x.Hold || x.Task.Member != nil || len(t.mem.dependents[string(id)]) > 0:
+		return api.Errorf(api.Conflict, "job %s waits for other jobs of this cluster, or they for it", id)
+	}
+	if _, trial := t.mem.trialOf(x); trial != nil {
+		return api.Errorf(api.Conflict, "job %s belongs to a search", id)
+	}
+	t.actor, t.decides = who.User, true
+	text := "moved to " + to + " by " + who.User
+	return t.add(api.Record{Actor: who.User, Text: text, MovedTo: to,
+		Event: &sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Cancelled, Text: text}})
+}
+
 // CommandApp implements api.Jobs.
 func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppID, c api.Command) ([]api.Job, error) {
 	var ids []sched.JobID

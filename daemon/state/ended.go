@@ -15,7 +15,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	e := *x.Job // the state has forgotten it
 	x.Job = &e
 	x.Ended = r.At
-	x.PausedBy = ""
+	x.PausedBy, x.MovedTo = "", r.MovedTo
 	if e.Phase == sched.Failed && slices.Contains(x.Open, was.Starts) || x.Broken != "" {
 		x.Why = r.Text
 	}

@@ -118,6 +118,9 @@ func summary(e api.Explanation) string {
 		}
 		return s + "."
 	case api.Cancelled:
+		if j.MovedTo != "" {
+			return "It was moved to " + j.MovedTo + " before it had started."
+		}
 		if j.Why != "" {
 			return "It was cancelled: " + j.Why + "."
 		}

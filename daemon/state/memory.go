@@ -108,6 +108,7 @@ type entry struct {
 	Exit     *api.Exit `json:"exit,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Why      string    `json:"why,omitempty"` // see api.Job
+	MovedTo  string    `json:"moved_to,omitempty"`
 	PausedBy string    `json:"paused_by,omitempty"`
 	Complete bool      `json:"complete,omitempty"`  // its agent said so
 	Lost     int       `json:"lost,omitempty"`      // attempts that the machine lost since new work was saved

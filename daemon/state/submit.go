@@ -192,6 +192,11 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		if err := t.enqueue(who, s, can[i], wait[i]); err != nil {
 			return err
 		}
+		if s.MovedFrom != "" {
+			if err := t.command(who, s.ID, api.Pause); err != nil {
+				return err
+			}
+		}
 		t.decides = true
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
-		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why, Warning: x.Warning,
+		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why, MovedTo: x.MovedTo, Warning: x.Warning,
 		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(), Links: x.Links, Accepted: x.Accepted, Plan: x.Plan,
 	}
 	v.SecretsRef = "" // a copy of the job cannot use it

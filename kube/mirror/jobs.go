@@ -114,6 +114,8 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
 	case len(sub.Roles) > 0:
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("roles").Try("leave them out, and let the script choose by RANK what each process does")
+	case sub.MovedFrom != "":
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes yet: jobs do not move to or from there").On("moved_from").Try("leave it out")
 	case sub.Array != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes, where each job is an object of its own").On("array").Try("submit a search with a grid, or a file of several jobs")
 	case sub.Image == "" && s.Image == "":
@@ -257,6 +259,11 @@ func (s Jobs) Command(ctx context.Context, who api.Identity, id sched.JobID, c a
 		}
 	}
 	return s.Jobs.Command(ctx, who, id, c)
+}
+
+// HandOver implements api.Jobs.
+func (s Jobs) HandOver(_ context.Context, _ api.Identity, id sched.JobID, _ api.Handover) (api.Job, error) {
+	return api.Job{}, api.Errorf(api.Conflict, "job %s stays: jobs do not move to or from Kubernetes yet", id)
 }
 
 func (s Jobs) unsuspend(ctx context.Context, who api.Identity, id sched.JobID) error {

@@ -6,6 +6,7 @@ package repro
 import (
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/fairway-gpu/fairway/sched/federate"
 	"github.com/fairway-gpu/fairway/sim/federation"
@@ -15,12 +16,13 @@ import (
 type ClustersConfig struct {
 	Jobs, Clusters, Nodes int
 	Loads                 []float64
-	Progress              func(what string)
+	Workers               int
+	Progress              func(part string, done, all int)
 }
 
 // DefaultClusters is ten clusters of 10,000 GPUs.
 func DefaultClusters() ClustersConfig {
-	return ClustersConfig{Jobs: 1_000_000, Clusters: 10, Nodes: 1250, Loads: []float64{0.8, 0.9, 0.95}}
+	return ClustersConfig{Jobs: 1_000_000, Clusters: 10, Nodes: 1250, Loads: []float64{0.9, 0.95}, Workers: runtime.NumCPU()}
 }
 
 // What the experiment keeps fixed.
@@ -62,25 +64,26 @@ func Clusters(c ClustersConfig) ([]ClustersRow, error) {
 		{"round robin", with(func(f *federation.Config) { f.Dispatch = federation.RoundRobin })},
 		{"random", with(func(f *federation.Config) { f.Dispatch = federation.Random })},
 	}
-	var rows []ClustersRow
-	for _, load := range c.Loads {
-		jobs, err := federation.Load{Jobs: c.Jobs, GPUs: c.Clusters * c.Nodes * 8, Load: load, Swing: clustersSwing, Error: clustersError, Seed: 1}.Generate()
+	rows := make([]ClustersRow, len(c.Loads)*len(ways))
+	works := make([][]federation.Job, len(c.Loads))
+	for i, load := range c.Loads {
+		var err error
+		works[i], err = federation.Load{Jobs: c.Jobs, GPUs: c.Clusters * c.Nodes * 8, Load: load, Swing: clustersSwing, Error: clustersError, Seed: 1}.Generate()
 		if err != nil {
 			return nil, err
 		}
-		for _, w := range ways {
-			if c.Progress != nil {
-				c.Progress(fmt.Sprintf("load %g, %s", load, w.name))
-			}
-			r, err := federation.Run(w.Config, jobs)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, ClustersRow{Load: load, Name: w.name, Wait: r.Mean(jobs, 1), PerGPU: r.PerGPU(jobs),
-				Gangs: r.Mean(jobs, largeGang), Median: r.Quantile(0.5), Late: r.Quantile(0.99), Moves: r.Moves})
-		}
 	}
-	return rows, nil
+	err := each("clusters", c.Workers, len(rows), c.Progress, func(i int) error {
+		w, jobs := ways[i%len(ways)], works[i/len(ways)]
+		r, err := federation.Run(w.Config, jobs)
+		if err != nil {
+			return err
+		}
+		rows[i] = ClustersRow{Load: c.Loads[i/len(ways)], Name: w.name, Wait: r.Mean(jobs, 1), PerGPU: r.PerGPU(jobs),
+			Gangs: r.Mean(jobs, largeGang), Median: r.Quantile(0.5), Late: r.Quantile(0.99), Moves: r.Moves}
+		return nil
+	})
+	return rows, err
 }
 
 // PrintClusters writes the page.
