@@ -17,17 +17,18 @@ import (
 func example(rt *route) (path, body string) {
 	path = strings.NewReplacer("{id}", "x1", "{name}", "n1").Replace(rt.path)
 	bodies := map[string]string{
-		"POST /v1/jobs":           `{"command":["true"],"gpus":1}`,
-		"POST /v1/preview":        `{"command":["true"],"gpus":1}`,
-		"POST /v1/jobfile":        `{"text":"gpus: 1"}`,
-		"POST /v1/searches":       `{"id":"a1","parameters":{"lr":{"min":0.1,"max":1}},"trials":2,"trial":{"command":["true"]}}`,
-		"POST /v1/apps":           `{"id":"a1","jobs":[{"command":["true"],"gpus":1}]}`,
-		"PUT /v1/nodes/{name}":    `{"state":"cordoned"}`,
-		"PUT /v1/tenants/{id}":    `{"weight":2}`,
-		"PUT /v1/policy":          `{"policy":"las"}`,
-		"PUT /v1/apps/{id}/agent": `{"url":"http://127.0.0.1:9000"}`,
-		"POST /v1/tokens":         `{"user":"ann","role":"user"}`,
-		"POST /v1/agent/report":   `{"done":1}`,
+		"POST /v1/jobs":               `{"command":["true"],"gpus":1}`,
+		"POST /v1/preview":            `{"command":["true"],"gpus":1}`,
+		"POST /v1/jobfile":            `{"text":"gpus: 1"}`,
+		"POST /v1/searches":           `{"id":"a1","parameters":{"lr":{"min":0.1,"max":1}},"trials":2,"trial":{"command":["true"]}}`,
+		"POST /v1/jobs/{id}/handover": `{"to":"other/j1"}`,
+		"POST /v1/apps":               `{"id":"a1","jobs":[{"command":["true"],"gpus":1}]}`,
+		"PUT /v1/nodes/{name}":        `{"state":"cordoned"}`,
+		"PUT /v1/tenants/{id}":        `{"weight":2}`,
+		"PUT /v1/policy":              `{"policy":"las"}`,
+		"PUT /v1/apps/{id}/agent":     `{"url":"http://127.0.0.1:9000"}`,
+		"POST /v1/tokens":             `{"user":"ann","role":"user"}`,
+		"POST /v1/agent/report":       `{"done":1}`,
 	}
 	return path, bodies[rt.method+" "+rt.path]
 }
@@ -43,7 +44,8 @@ func TestRoles(t *testing.T) {
 		"POST /v1/jobs/{id}/cancel": api.User, "POST /v1/jobs/{id}/pause": api.User, "POST /v1/jobs/{id}/resume": api.User,
 		"GET /v1/jobs/{id}/explain": api.Viewer, "GET /v1/jobs/{id}/points": api.Viewer, "GET /v1/jobs/{id}/logs": api.Viewer,
 		"GET /v1/jobs/{id}/metrics": api.Viewer, "GET /v1/jobs/{id}/logs/files": api.Viewer, "GET /v1/usage": api.Viewer,
-		"POST /v1/apps": api.User, "GET /v1/apps": api.Viewer,
+		"POST /v1/jobs/{id}/handover": api.User,
+		"POST /v1/apps":               api.User, "GET /v1/apps": api.Viewer,
 		"POST /v1/searches": api.User, "GET /v1/searches": api.Viewer, "GET /v1/searches/{id}": api.Viewer,
 		"POST /v1/apps/{id}/cancel": api.User, "POST /v1/apps/{id}/pause": api.User, "POST /v1/apps/{id}/resume": api.User,
 		"GET /v1/apps/{id}/agent": api.Viewer, "PUT /v1/apps/{id}/agent": api.User, "DELETE /v1/apps/{id}/agent": api.User,
