@@ -76,6 +76,12 @@ func (m *moving) hold() {
 // submit makes a job that waits on the first cluster and writes a line when it runs.
 func (m *moving) submit(name string) (id sched.JobID, ran string) {
 	m.t.Helper()
+	if !holds(patience, func() bool { // where it should go, nothing runs any more
+		o, err := m.to.Overview(context.Background())
+		return err == nil && o.Running+o.Waiting == 0
+	}) {
+		m.t.Fatal("the second cluster does not come free")
+	}
 	ran = filepath.Join(m.config, name)
 	// Estimates that prove wrong would make the holder's be doubted, and moving would no
 	// longer pay.
