@@ -28,7 +28,7 @@ type position struct {
 }
 
 // positions returns the places of all processes, by number. The elastic role has the last
-// slots, which policies take first when a job shrinks.
+// slots: a job that shrinks to its first ones keeps its fixed roles.
 func (o *order) positions() []position {
 	slots := o.slots()
 	var out []position
