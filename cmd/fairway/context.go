@@ -51,7 +51,7 @@ func newContextList() *cobra.Command {
 
 func printContexts(w io.Writer, all *contexts) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, " \tNAME\tADDRESS\tPRICE\tTHROUGH")
+	fmt.Fprintln(t, " \tNAME\tADDRESS\tTHROUGH\tPRICE")
 	mark := map[bool]string{true: "*", false: " "}
 	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", mark[all.Current == ""], thisMachine, defaultAddress(), "-", "-")
 	for _, name := range all.names() {
@@ -60,7 +60,7 @@ func printContexts(w io.Writer, all *contexts) error {
 		if through == "" {
 			through = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", mark[all.Current == name], name, p.Address, priceText(p.Price), through)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", mark[all.Current == name], name, p.Address, through, priceText(p.Price))
 	}
 	return t.Flush()
 }

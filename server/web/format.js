@@ -15,14 +15,14 @@ export function number(v, digits = 3) {
   return String(Number(v.toPrecision(digits)));
 }
 
-// short is number for axes: 12k, 3.4M.
+// short is number for axes: 12k, 3.4M, 1e-4.
 export function short(v) {
   if (missing(v)) return dash;
   const a = Math.abs(v);
   for (const [size, name] of [[1e9, 'G'], [1e6, 'M'], [1e4, 'k']]) {
     if (a >= size) return number(v / (name === 'k' ? 1e3 : size)) + name;
   }
-  return number(v);
+  return a > 0 && a < 1e-3 ? Number(v.toPrecision(3)).toExponential() : number(v);
 }
 
 export function percent(v) {
