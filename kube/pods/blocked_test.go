@@ -11,10 +11,18 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
+// none are orders that take in how attempts end, and want nothing.
+type none struct{ exits }
+
+func (none) Attempts() []api.Attempt    { return nil }
+func (none) Withdrawn() []api.AttemptID { return nil }
+
 // TestWaitsForTheEnd: an attempt does not start before the end of the previous one is
-// known, which may have finished the job although none of its pods runs any more.
+// known, which may have finished the job although none of its pods runs any more, and not
+// on orders that are older than that.
 func TestWaitsForTheEnd(t *testing.T) {
 	e := New(Config{})
+	orders := none{exits{exited: make(chan api.Exit, 1)}}
 	before := e.runOf(api.AttemptID{Job: "j", Number: 1})
 	next := e.runOf(api.AttemptID{Job: "j", Number: 3})
 	next.attempt, next.plan = &api.Attempt{AttemptID: next.id}, &plan{}
@@ -27,7 +35,9 @@ func TestWaitsForTheEnd(t *testing.T) {
 	}{
 		{"another job is withdrawn", func() {}, false},
 		{"an earlier attempt is withdrawn", func() { before.withdrawn = true }, true},
-		{"its end was told", func() { before.reported = noon }, false},
+		{"its end is not told yet", func() { before.withdrawn, before.exit = false, &api.Exit{} }, true},
+		{"its end was told after the orders were read", func() { e.report(t.Context(), before, orders); e.work.Wait() }, true},
+		{"the orders were read again", func() { e.reorder(orders) }, false},
 		{"it is forgotten", func() { e.discard(before) }, false},
 	} {
 		x.do()

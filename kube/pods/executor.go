@@ -16,6 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/kube/informer"
 	"github.com/fairway-gpu/fairway/kube/request"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Orders tells the executor what should run. Placements name nodes by number.
@@ -38,6 +39,7 @@ type Executor struct {
 	externals map[api.AttemptID]*run // the runs of external workloads
 	dirty     map[api.AttemptID]bool // to be stepped
 	busy      map[api.AttemptID]bool // to be stepped periodically
+	ended     map[sched.JobID]bool   // whose attempt ended, as was reported after the orders were read
 	freed     bool                   // a GPU became free
 	began     time.Time              // when it first read the orders
 }
@@ -48,6 +50,7 @@ func New(c Config) *Executor {
 	return &Executor{
 		Config: c, gate: newGate(c.Parallel), wake: make(chan struct{}, 1),
 		store: newStore(), runs: map[api.AttemptID]*run{}, externals: map[api.AttemptID]*run{}, dirty: map[api.AttemptID]bool{}, busy: map[api.AttemptID]bool{},
+		ended: map[sched.JobID]bool{},
 	}
 }
 
@@ -76,6 +79,7 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	ordered, ticked := true, true
 	for {
 		now := time.Now()
+		ordered = ordered || e.outdated()
 		if since := now.Sub(asked); ordered && since >= orderEvery || since >= withdrawnEvery {
 			asked, ordered = now, false
 			e.reorder(orders)
@@ -104,6 +108,13 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 			ticked = true
 		}
 	}
+}
+
+// outdated reports whether an end was reported that the orders may not know.
+func (e *Executor) outdated() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.ended) > 0
 }
 
 // follow subscribes to every change in the cache, and returns when all existing

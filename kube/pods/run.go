@@ -68,6 +68,9 @@ func (r *run) namespace() string {
 
 // reorder updates the runs from the orders.
 func (e *Executor) reorder(orders Orders) {
+	e.mu.Lock()
+	clear(e.ended) // what is reported from here on may not be in them
+	e.mu.Unlock()
 	list := orders.Attempts()
 	withdrawn := orders.Withdrawn() // read after Attempts, so that none is missed in between
 	e.mu.Lock()
@@ -349,6 +352,7 @@ func (e *Executor) report(ctx context.Context, r *run, orders Orders) {
 		return func() {
 			if err == nil {
 				r.reported = e.Now()
+				e.ended[r.id.Job] = true
 				return
 			}
 			if ctx.Err() == nil {

@@ -131,10 +131,13 @@ func (r *run) succeeded() { r.tries, r.trouble = 0, "" }
 // isBlocked reports whether another attempt of the job, or an earlier holder of its
 // GPUs, still exists.
 func (e *Executor) isBlocked(r *run) bool {
-	// The end of an earlier attempt must be known: if it finished the job, there is
-	// nothing left to start.
+	// The end of an earlier attempt must be known, and the orders be younger: if it
+	// finished the job, there is nothing left to start.
+	if e.ended[r.id.Job] {
+		return true
+	}
 	for number := r.id.Number - 1; number > 0; number-- {
-		if other := e.runs[api.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.withdrawn && other.reported.IsZero() {
+		if other := e.runs[api.AttemptID{Job: r.id.Job, Number: number}]; other != nil && (other.withdrawn || other.exit != nil) && other.reported.IsZero() {
 			return true
 		}
 	}
