@@ -6,8 +6,10 @@ package repro
 import (
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/profile"
@@ -22,15 +24,18 @@ type FlagshipConfig struct {
 	Only  []string // parts; none: all
 	Seeds int      // generated workloads of each kind
 	// Scale divides the jobs of generated workloads, for a quick look.
-	Scale int
+	Scale   int
+	Workers int // runs at a time
 	// Progress, if set, is called when a run begins, and Done after each part with what
-	// there is so far.
-	Progress func(part, run string)
+	// there is so far. No two calls overlap.
+	Progress func(run string)
 	Done     func(*Flagship) error
 }
 
 // DefaultFlagship judges fairway on two generated workloads of each kind.
-func DefaultFlagship() FlagshipConfig { return FlagshipConfig{Policy: "fairway", Seeds: 2, Scale: 1} }
+func DefaultFlagship() FlagshipConfig {
+	return FlagshipConfig{Policy: "fairway", Seeds: 2, Scale: 1, Workers: runtime.NumCPU()}
+}
 
 // FlagshipData are the data that parts read, and what each is.
 var FlagshipData = []struct{ Name, About string }{
@@ -45,9 +50,6 @@ var FlagshipData = []struct{ Name, About string }{
 type Flagship struct {
 	Config FlagshipConfig
 	Parts  []FlagshipPart
-	// For the plots: by name and, of plain, by policy.
-	ablations []Bar
-	plain     []Line
 }
 
 // FlagshipPart is a setting with its runs and claims.
@@ -59,9 +61,10 @@ type FlagshipPart struct {
 	Rows        [][]string
 	Claims      []Claim
 	NotRun      []string // why something is missing
+	plot        Plot     // nil: none
 }
 
-// flagshipParts are run in this order.
+// flagshipParts are on the page in this order.
 var flagshipParts = []struct {
 	name, title string
 	needs       string // data without which nothing is run
@@ -93,19 +96,24 @@ func FlagshipParts() []string {
 // flagship is a measurement in progress.
 type flagship struct {
 	FlagshipConfig
-	out    *Flagship
-	part   string
-	tables map[string]*profile.Tables // by data
-	kept   map[trial]*sim.Result
+	out   *Flagship
+	slots chan tables // one for each run at a time
+	mu    sync.Mutex  // guards out and runs
+	runs  map[trial]func() (*sim.Result, error)
 }
 
-// RunFlagship runs the parts.
+// tables are measured tables by the data they are from. They remember what they were
+// asked, so that runs at the same time must not share them.
+type tables map[string]*profile.Tables
+
+// RunFlagship runs the parts, all at once: what they have in common is run once.
 func RunFlagship(c FlagshipConfig) (*Flagship, error) {
-	f := &flagship{FlagshipConfig: c, out: &Flagship{Config: c}, tables: map[string]*profile.Tables{}, kept: map[trial]*sim.Result{}}
+	f := newFlagship(c)
 	for _, p := range flagshipParts {
 		f.out.Parts = append(f.out.Parts, FlagshipPart{Name: p.name, Title: p.title, NotRun: []string{"the run has not come to it"}})
 	}
-	for i, p := range flagshipParts {
+	err := each("flagship", len(flagshipParts), len(flagshipParts), nil, func(i int) error {
+		p := flagshipParts[i]
 		part := FlagshipPart{Name: p.name, Title: p.title}
 		switch {
 		case len(c.Only) > 0 && !slices.Contains(c.Only, p.name):
@@ -113,19 +121,27 @@ func RunFlagship(c FlagshipConfig) (*Flagship, error) {
 		case p.needs != "" && c.Data[p.needs] == nil:
 			part.needs(p.needs)
 		default:
-			f.part = p.name
 			if err := p.run(f, &part); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name, err)
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
 		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.out.Parts[i] = part
 		if c.Done != nil {
-			if err := c.Done(f.out); err != nil {
-				return nil, err
-			}
+			return c.Done(f.out)
 		}
+		return nil
+	})
+	return f.out, err
+}
+
+func newFlagship(c FlagshipConfig) *flagship {
+	f := &flagship{FlagshipConfig: c, out: &Flagship{Config: c}, slots: make(chan tables, max(1, c.Workers)), runs: map[trial]func() (*sim.Result, error){}}
+	for range cap(f.slots) {
+		f.slots <- tables{}
 	}
-	return f.out, nil
+	return f
 }
 
 // needs says that something was not run because data are missing.

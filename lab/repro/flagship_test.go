@@ -92,8 +92,8 @@ func TestFlagship(t *testing.T) {
 
 // The runs of the page are those of its commands: what "fairway sim" does without flags.
 func TestFlagshipConfig(t *testing.T) {
-	f := &flagship{}
-	cfg, err := f.config(&trial{"pollux", source{}, setting{cluster: "16x4"}})
+	f := newFlagship(FlagshipConfig{})
+	cfg, err := f.config(&trial{"pollux", place{setting: setting{cluster: "16x4"}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,16 +28,16 @@ func (f *flagship) plainPart(p *FlagshipPart) error {
 	lines := make([]Line, len(specs))
 	for _, share := range plainShares {
 		means, stops := make([]float64, len(specs)), make([]int, len(specs))
+		results, err := f.each(f.seeded(generated(trace.KindPollux, 160), setting{cluster: polluxCluster, plain: share}), specs...)
+		if err != nil {
+			return err
+		}
 		for i, spec := range specs {
 			each := inSeconds()
-			for _, seed := range f.seeds() {
-				res, err := f.run(trial{spec, generated(trace.KindPollux, 160), setting{cluster: polluxCluster, plain: share, seed: seed}})
-				if err != nil {
-					return err
-				}
-				each.add(res.AvgJCT, 0)
-				means[i] += res.AvgJCT / float64(len(f.seeds()))
-				stops[i] += plainStops(res)
+			for _, res := range results {
+				each.add(res[i].AvgJCT, 0)
+				means[i] += res[i].AvgJCT / float64(len(results))
+				stops[i] += plainStops(res[i])
 			}
 			p.row(fmt.Sprintf("%.0f %%", 100*share), label(spec, false), hours(means[i]), each.list(each.ours)+" s", stops[i])
 			lines[i].Name = spec
@@ -45,7 +45,7 @@ func (f *flagship) plainPart(p *FlagshipPart) error {
 		}
 		p.claim(plainClaims(share, specs, means, stops)...)
 	}
-	f.out.plain = lines
+	p.plot = Chart{Title: "Average JCT as fewer jobs have agents", X: "jobs without agents, %", Y: "hours", Lines: lines}
 	return nil
 }
 
@@ -79,16 +79,16 @@ func plainStops(res *sim.Result) (n int) {
 func (f *flagship) siaPart(p *FlagshipPart) error {
 	p.About = "The workloads and measured tables of the Sia artifact on its cluster of three GPU types, with the conventions of its simulator."
 	p.Commands = []string{fmt.Sprintf("fairway sim --workload SIA/workloads/FAMILY/workload-N.csv --format pollux --policy %s,sia --cluster %s --profiles SIA/traces --optimistic", f.Policy, siaCluster)}
-	all, err := f.files("sia", "workloads/*/workload-*.csv", "pollux")
+	places, err := f.files("sia", "workloads/*/workload-*.csv", "pollux", setting{cluster: siaCluster, tables: "sia", optimistic: true})
+	if err != nil {
+		return err
+	}
+	results, err := f.compare(p, places, "sia", f.Policy)
 	if err != nil {
 		return err
 	}
 	jct := inSeconds()
-	for _, src := range all {
-		res, err := f.compare(p, src, setting{cluster: siaCluster, tables: "sia", optimistic: true}, "sia", f.Policy)
-		if err != nil {
-			return err
-		}
+	for _, res := range results {
 		jct.add(res[1].AvgJCT, res[0].AvgJCT)
 	}
 	p.claim(jct.atMost("Sia's mixed cluster: average JCT over that of `sia`, mean", jct.mean(), 0.9))
@@ -102,18 +102,17 @@ func (f *flagship) themisPart(p *FlagshipPart) error {
 	p.About = fmt.Sprintf("Searches of up to 100 jobs on the 256 GPUs of [themis.md](themis.md); %d jobs, %d seeds. With exact run times, as the paper's apps know the work they have left, and with what a live system knows.", jobs/max(1, f.Scale), len(f.seeds()))
 	for _, known := range []sim.Estimates{sim.Exact, sim.History} {
 		rho, jct := &against{unit: 1, digits: 2}, inHours()
-		for _, seed := range f.seeds() {
-			s := setting{cluster: themisMix, estimates: known, seed: seed}
-			rows := FlagshipPart{}
-			res, err := f.compare(&rows, generated(trace.KindThemis, jobs), s, "themis", f.Policy)
-			if err != nil {
-				return err
-			}
+		rows := FlagshipPart{}
+		results, err := f.compare(&rows, f.seeded(generated(trace.KindThemis, jobs), setting{cluster: themisMix, estimates: known}), "themis", f.Policy)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
 			rho.add(res[1].MaxRho, res[0].MaxRho)
 			jct.add(res[1].AvgJCT, res[0].AvgJCT)
-			for _, row := range rows.Rows {
-				p.row(row[0], string(known), row[1], row[2], row[4], row[5], row[6])
-			}
+		}
+		for _, row := range rows.Rows {
+			p.row(row[0], string(known), row[1], row[2], row[4], row[5], row[6])
 		}
 		largest := 0.0
 		for _, x := range rho.ours {
@@ -133,20 +132,18 @@ func (f *flagship) sharingPart(p *FlagshipPart) error {
 	p.About = fmt.Sprintf("A backlog of %d jobs that leave GPUs half idle, on a quarter of the cluster of [horus.md](horus.md), 256 GPUs: policies predict slowdowns from one half of the measured pairs, jobs are slowed by the other. Slowed beyond the promise is the part of the shared time in which a job was slowed by more than a factor of %.2f.", light.Jobs/max(1, f.Scale), interfere.DefaultLimit)
 	p.Head = []string{"workload", "policy", "avg JCT", "p99", "makespan", "GPU utilisation", "time shared", "mean slowdown", "beyond the promise"}
 	jct, span, over := inHours(), inHours(), &against{unit: 0.01, digits: 2, name: " %"}
-	for _, seed := range f.seeds() {
-		var results []*sim.Result
-		for _, spec := range []string{exclusive, "horus+", f.Policy} {
-			t := trial{spec, source{gen: light}, setting{cluster: lightMix, seed: seed}}
-			res, err := f.run(t)
-			if err != nil {
-				return err
-			}
+	specs, places := []string{exclusive, "horus+", f.Policy}, f.seeded(source{gen: light}, setting{cluster: lightMix})
+	results, err := f.each(places, specs...)
+	if err != nil {
+		return err
+	}
+	for i, at := range places {
+		for j, res := range results[i] {
 			s := cmp.Or(res.Sharing, &sim.SharingSummary{Slowdown: 1})
-			p.row(t.name(), label(spec, res.Oracle), hours(res.AvgJCT), hours(res.P99JCT), hours(res.Makespan), fmt.Sprintf("%.1f %%", 100*res.GPUUtil),
+			p.row(at.name(), label(specs[j], res.Oracle), hours(res.AvgJCT), hours(res.P99JCT), hours(res.Makespan), fmt.Sprintf("%.1f %%", 100*res.GPUUtil),
 				fmt.Sprintf("%.1f %%", 100*s.Part), fmt.Sprintf("%.3f", s.Slowdown), fmt.Sprintf("%.2f %%", 100*s.Over))
-			results = append(results, res)
 		}
-		plus, ours := results[1], results[2]
+		plus, ours := results[i][1], results[i][2]
 		jct.add(ours.AvgJCT, plus.AvgJCT)
 		span.add(ours.Makespan, plus.Makespan)
 		over.add(beyond(ours), beyond(plus))

@@ -27,10 +27,8 @@ func (f *Flagship) Print(w io.Writer, images string) {
 	fmt.Fprint(w, flagshipTried, flagshipElsewhere)
 	for _, p := range f.Parts {
 		p.print(w)
-		for _, name := range []string{"ablations", "plain"} {
-			if _, ok := f.Charts()["flagship-"+name+".svg"]; ok && name == p.Name {
-				fmt.Fprintf(w, "\n![%s](%s/flagship-%s.svg)\n", strings.ToLower(p.Title), images, name)
-			}
+		if p.plot != nil {
+			fmt.Fprintf(w, "\n![%s](%s/%s)\n", strings.ToLower(p.Title), images, p.plotName())
 		}
 	}
 }
@@ -72,14 +70,15 @@ func wrap(text string, width int) string {
 // Charts returns the plots by file name.
 func (f *Flagship) Charts() map[string]Plot {
 	charts := map[string]Plot{}
-	if f.ablations != nil {
-		charts["flagship-ablations.svg"] = Bars{Title: "Average JCT relative to pollux, with one part off", Y: "ratio", Bars: f.ablations}
-	}
-	if f.plain != nil {
-		charts["flagship-plain.svg"] = Chart{Title: "Average JCT as fewer jobs have agents", X: "jobs without agents, %", Y: "hours", Lines: f.plain}
+	for _, p := range f.Parts {
+		if p.plot != nil {
+			charts[p.plotName()] = p.plot
+		}
 	}
 	return charts
 }
+
+func (p *FlagshipPart) plotName() string { return "flagship-" + p.Name + ".svg" }
 
 const flagshipIntro = "# What `%[1]s` must show\n" + `
 The policy that is left on by default has to be good on every kind of workload. Each row of

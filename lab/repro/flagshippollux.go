@@ -28,17 +28,17 @@ func (f *flagship) polluxCommand(folder, policies, flags string) string {
 
 // both runs the flagship and another policy on every workload of a folder.
 func (f *flagship) both(p *FlagshipPart, folder, other string, s setting) (ours, theirs []*sim.Result, names []string, err error) {
-	all, err := f.files("pollux", folder+"/workload-*.csv", "pollux")
+	places, err := f.files("pollux", folder+"/workload-*.csv", "pollux", s)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	for _, src := range all {
-		res, err := f.compare(p, src, s, other, f.Policy)
-		if err != nil {
-			return nil, nil, nil, err
-		}
+	results, err := f.compare(p, places, other, f.Policy)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for i, res := range results {
 		ours, theirs = append(ours, res[1]), append(theirs, res[0])
-		names = append(names, strings.TrimSuffix(path.Base(src.file), ".csv"))
+		names = append(names, strings.TrimSuffix(path.Base(places[i].file), ".csv"))
 	}
 	return ours, theirs, names, nil
 }

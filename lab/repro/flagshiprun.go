@@ -5,10 +5,12 @@ package repro
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy"
@@ -19,9 +21,14 @@ import (
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
-// trial is one run: a policy on a workload in a setting.
+// trial is one run: a policy in a place.
 type trial struct {
 	policy string
+	place
+}
+
+// place is a workload in a setting.
+type place struct {
 	source
 	setting
 }
@@ -56,17 +63,38 @@ type setting struct {
 // most jobs of a run whose result is kept for other parts.
 const keptJobs = 500
 
-// run simulates, or returns the result of an earlier part.
+// run simulates, or returns the result of another part.
 func (f *flagship) run(t trial) (*sim.Result, error) {
-	if res := f.kept[t]; res != nil {
-		return res, nil
+	f.mu.Lock()
+	once := f.runs[t]
+	if once == nil {
+		once = sync.OnceValues(func() (*sim.Result, error) { return f.simulate(t) })
+		f.runs[t] = once
 	}
-	if f.Progress != nil {
-		f.Progress(f.part, t.String())
+	f.mu.Unlock()
+	res, err := once()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
 	}
-	cfg, err := f.config(&t)
+	if len(res.Jobs) > keptJobs {
+		f.mu.Lock()
+		delete(f.runs, t)
+		f.mu.Unlock()
+	}
+	return res, nil
+}
+
+func (f *flagship) simulate(t trial) (*sim.Result, error) {
+	slot := <-f.slots
+	defer func() { f.slots <- slot }()
+	cfg, err := f.config(&t, slot)
 	if err != nil {
 		return nil, err
+	}
+	if f.Progress != nil {
+		f.mu.Lock()
+		f.Progress(t.String())
+		f.mu.Unlock()
 	}
 	w, err := f.workload(&t, cfg.Cluster)
 	if err != nil {
@@ -74,12 +102,9 @@ func (f *flagship) run(t trial) (*sim.Result, error) {
 	}
 	res, _, err := sim.Run(cfg, w)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t, err)
+		return nil, err
 	}
 	res.Series = nil
-	if len(res.Jobs) <= keptJobs {
-		f.kept[t] = res
-	}
 	return res, nil
 }
 
@@ -87,15 +112,15 @@ func (f *flagship) run(t trial) (*sim.Result, error) {
 func (t trial) String() string { return t.policy + " on " + t.name() }
 
 // name is that of the workload.
-func (t trial) name() string {
-	if t.file != "" {
-		return strings.TrimSuffix(t.file, path.Ext(t.file))
+func (p place) name() string {
+	if p.file != "" {
+		return strings.TrimSuffix(p.file, path.Ext(p.file))
 	}
-	return fmt.Sprintf("%s, seed %d", t.gen.Kind, cmp.Or(t.seed, 1))
+	return fmt.Sprintf("%s, seed %d", p.gen.Kind, cmp.Or(p.seed, 1))
 }
 
 // config is that of "fairway sim" with the flags of the setting.
-func (f *flagship) config(t *trial) (sim.Config, error) {
+func (f *flagship) config(t *trial, known tables) (sim.Config, error) {
 	cfg, err := configOf(t.policy)
 	if err != nil {
 		return cfg, err
@@ -109,7 +134,7 @@ func (f *flagship) config(t *trial) (sim.Config, error) {
 	cfg.LengthError, cfg.NoLengths, cfg.Plain = t.lengthError, t.noLengths, t.plain
 	if t.tables != "" {
 		cfg.Interference, cfg.Agent = 0, cfg.Interval
-		if cfg.Profiles, err = f.profiles(t.tables); err != nil {
+		if cfg.Profiles, err = f.profiles(t.tables, known); err != nil {
 			return cfg, err
 		}
 	}
@@ -141,17 +166,17 @@ func clusterOf(name string) (*sched.Cluster, error) {
 	return sim.ParseCluster(name, "t4")
 }
 
-// profiles reads the measured tables of some data once.
-func (f *flagship) profiles(data string) (*profile.Tables, error) {
-	if t := f.tables[data]; t != nil {
+// profiles reads the measured tables of some data, if they are not known yet.
+func (f *flagship) profiles(data string, known tables) (*profile.Tables, error) {
+	if t := known[data]; t != nil {
 		return t, nil
 	}
 	traces, err := fs.Sub(f.Data[data], "traces")
 	if err != nil {
 		return nil, err
 	}
-	f.tables[data], err = profile.Read(traces)
-	return f.tables[data], err
+	known[data], err = profile.Read(traces)
+	return known[data], err
 }
 
 func (f *flagship) workload(t *trial, c *sched.Cluster) (*sim.Workload, error) {
@@ -170,7 +195,7 @@ func (f *flagship) workload(t *trial, c *sched.Cluster) (*sim.Workload, error) {
 }
 
 // files are the workloads of some data by pattern, in order.
-func (f *flagship) files(data, pattern string, format trace.Format) ([]source, error) {
+func (f *flagship) files(data, pattern string, format trace.Format, s setting) ([]place, error) {
 	names, err := fs.Glob(f.Data[data], pattern)
 	if err != nil {
 		return nil, err
@@ -178,9 +203,9 @@ func (f *flagship) files(data, pattern string, format trace.Format) ([]source, e
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no %s in the folder of --%s", pattern, data)
 	}
-	var out []source
+	var out []place
 	for _, name := range names {
-		out = append(out, source{data: data, file: name, format: format})
+		out = append(out, place{source{data: data, file: name, format: format}, s})
 	}
 	return out, nil
 }
@@ -193,19 +218,41 @@ func (f *flagship) seeds() (out []uint64) {
 	return out
 }
 
-// compare runs several policies on a workload and adds their rows.
-func (f *flagship) compare(p *FlagshipPart, src source, s setting, policies ...string) ([]*sim.Result, error) {
-	var out []*sim.Result
-	for _, spec := range policies {
-		t := trial{spec, src, s}
-		res, err := f.run(t)
-		if err != nil {
-			return nil, err
+// seeded are places with a generated workload, one for each seed.
+func (f *flagship) seeded(src source, s setting) (out []place) {
+	for _, s.seed = range f.seeds() {
+		out = append(out, place{src, s})
+	}
+	return out
+}
+
+// compare runs several policies in each place, adds their rows, and returns the results
+// by place and policy.
+func (f *flagship) compare(p *FlagshipPart, places []place, policies ...string) ([][]*sim.Result, error) {
+	out, err := f.each(places, policies...)
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range places {
+		for j, spec := range policies {
+			p.figures(trial{spec, at}, out[i][j])
 		}
-		p.figures(t, res)
-		out = append(out, res)
 	}
 	return out, nil
+}
+
+// each runs several policies in each place, all at once, as many as there are slots.
+func (f *flagship) each(places []place, policies ...string) ([][]*sim.Result, error) {
+	out, errs := make([][]*sim.Result, len(places)), make([]error, len(places)*len(policies))
+	var wait sync.WaitGroup
+	for i, at := range places {
+		out[i] = make([]*sim.Result, len(policies))
+		for j, spec := range policies {
+			wait.Go(func() { out[i][j], errs[i*len(policies)+j] = f.run(trial{spec, at}) })
+		}
+	}
+	wait.Wait()
+	return out, errors.Join(errs...)
 }
 
 // figureHead is the head of a table of runs.

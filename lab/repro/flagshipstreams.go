@@ -34,22 +34,25 @@ func (f *flagship) streamsPart(p *FlagshipPart) error {
 	for _, kind := range []string{trace.KindGiant, trace.KindFlood, trace.KindTiny} {
 		specs := append(slices.Clone(streamRivals[kind]), polluxPolicy, f.Policy)
 		p.Commands = append(p.Commands, fmt.Sprintf("fairway sim --workload gen:%s:%d --cluster %s --policy %s --seed S", kind, trace.StreamJobs[kind], streamCluster, strings.Join(specs, ",")))
-		var ours []*sim.Result
-		for _, seed := range f.seeds() {
-			for i, spec := range specs {
-				if i < len(specs)-1 && seed > 1 {
-					continue // the others only show what the stream does
-				}
-				t := trial{spec, generated(kind, trace.StreamJobs[kind]), setting{cluster: streamCluster, seed: seed}}
-				res, err := f.run(t)
-				if err != nil {
-					return err
-				}
-				p.row(t.name(), label(spec, res.Oracle), hours(res.AvgJCT), waitOf(res, "giant"), waitOf(res, "half"), quiet(res), fmt.Sprintf("%.0f s", wasted(res)))
-				if i == len(specs)-1 {
-					ours = append(ours, res)
-				}
-			}
+		places := f.seeded(generated(kind, trace.StreamJobs[kind]), setting{cluster: streamCluster})
+		first, err := f.each(places[:1], specs...) // the others only show what the stream does
+		if err != nil {
+			return err
+		}
+		more, err := f.each(places[1:], f.Policy)
+		if err != nil {
+			return err
+		}
+		row := func(at place, spec string, res *sim.Result) {
+			p.row(at.name(), label(spec, res.Oracle), hours(res.AvgJCT), waitOf(res, "giant"), waitOf(res, "half"), quiet(res), fmt.Sprintf("%.0f s", wasted(res)))
+		}
+		for i, res := range first[0] {
+			row(places[0], specs[i], res)
+		}
+		ours := first[0][len(specs)-1:]
+		for i, res := range more {
+			row(places[1+i], f.Policy, res[0])
+			ours = append(ours, res[0])
 		}
 		p.claim(streamClaims(kind, ours)...)
 	}

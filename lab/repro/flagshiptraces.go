@@ -20,7 +20,6 @@ import (
 type rigid struct {
 	name, cluster string
 	source
-	seeds  int      // generated
 	rivals []string // none: traceRivals
 	gangs  bool     // compare the wait of large gangs
 }
@@ -42,8 +41,8 @@ func crowded(kind string) source {
 // rigidTraces are compared. The real jobs of Philly take as long as all others together,
 // so that only two other policies are run on them.
 var rigidTraces = []rigid{
-	{name: "Philly-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindPhilly), seeds: 2, gangs: true},
-	{name: "Helios-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindHelios), seeds: 2, gangs: true},
+	{name: "Philly-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindPhilly), gangs: true},
+	{name: "Helios-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindHelios), gangs: true},
 	{name: "Gavel, 96 jobs", cluster: "4x8", source: source{data: "gavel", file: "traces/physical_cluster/max_min_fairness.trace", format: trace.Gavel}},
 	{name: "Gavel, 951 jobs", cluster: "4x8", source: source{data: "gavel", file: "traces/msr/seed=0/ed69ec.trace", format: trace.Gavel}},
 	{name: "Shockwave, 120 jobs", cluster: "8x4", source: source{data: "shockwave", file: "120"}, rivals: append([]string{"shockwave"}, traceRivals...)},
@@ -89,24 +88,28 @@ func (f *flagship) shockwaveTrace(jobs string) (source, error) {
 func (f *flagship) rigidTrace(p *FlagshipPart, r rigid) error {
 	jct, wait := inHours(), inHours()
 	best := ""
-	for seed := range uint64(max(1, min(r.seeds, f.Seeds))) {
+	specs := slices.Clone(r.rivals)
+	if len(specs) == 0 {
+		specs = slices.Clone(traceRivals)
+	}
+	if r.gangs {
+		specs = append(specs, reserving)
+	}
+	specs = append(specs, f.Policy)
+	places := f.seeded(r.source, setting{cluster: r.cluster})
+	if r.file != "" {
+		places = places[:1]
+	}
+	results, err := f.each(places, specs...)
+	if err != nil {
+		return err
+	}
+	for i, at := range places {
 		least := 0.0
 		var ours, theirs *sim.Result
-		rivals := r.rivals
-		if len(rivals) == 0 {
-			rivals = traceRivals
-		}
-		specs := slices.Clone(rivals)
-		if r.gangs {
-			specs = append(specs, reserving)
-		}
-		for _, spec := range append(specs, f.Policy) {
-			t := trial{spec, r.source, setting{cluster: r.cluster, seed: seed + 1}}
-			res, err := f.run(t)
-			if err != nil {
-				return err
-			}
-			p.row(r.label(seed), label(spec, res.Oracle), hours(res.AvgJCT), hours(res.P99JCT), hours(res.Makespan), gangWait(res), res.Restarts)
+		for j, res := range results[i] {
+			spec := specs[j]
+			p.row(r.label(at.seed), label(spec, res.Oracle), hours(res.AvgJCT), hours(res.P99JCT), hours(res.Makespan), gangWait(res), res.Restarts)
 			switch {
 			case spec == f.Policy:
 				ours = res
@@ -134,7 +137,7 @@ func (r rigid) label(seed uint64) string {
 	if r.file != "" {
 		return r.name
 	}
-	return fmt.Sprintf("%s, seed %d", r.name, seed+1)
+	return fmt.Sprintf("%s, seed %d", r.name, seed)
 }
 
 // gangWait prints the mean wait of gangs of more than 8 GPUs.
@@ -170,45 +173,40 @@ var flagshipAblations = []ablation{
 func (f *flagship) ablationsPart(p *FlagshipPart) error {
 	p.About = "The policy with one part off at a time, as a ratio of its average JCT to that of `pollux` on the same workload: mean over the workloads."
 	p.Head = []string{"without", "policy", "avg JCT over `pollux`", "worst workload", "largest rho"}
-	type where struct {
-		source
-		setting
-	}
-	var all []where
+	var places []place
 	if f.Data["pollux"] != nil {
-		files, err := f.files("pollux", tuned+"/workload-*.csv", "pollux")
-		if err != nil {
+		var err error
+		if places, err = f.files("pollux", tuned+"/workload-*.csv", "pollux", asReference); err != nil {
 			return err
-		}
-		for _, src := range files {
-			all = append(all, where{src, asReference})
 		}
 		p.Commands = append(p.Commands, f.polluxCommand(tuned, "POLICY", " --optimistic"))
 	} else {
 		p.NotRun = append(p.NotRun, "the measured tables need --pollux")
 	}
-	for _, seed := range f.seeds() {
-		all = append(all, where{generated(trace.KindPollux, 160), setting{cluster: polluxCluster, seed: seed}})
-	}
+	places = append(places, f.seeded(generated(trace.KindPollux, 160), setting{cluster: polluxCluster})...)
 	p.Commands = append(p.Commands, fmt.Sprintf("fairway sim --workload gen:pollux:160 --cluster %s --policy POLICY --seed S", polluxCluster))
+	base, err := f.each(places, polluxPolicy)
+	if err != nil {
+		return err
+	}
+	var bars []Bar
 	for _, a := range flagshipAblations {
+		without := slices.Clone(places)
+		for i := range without {
+			without[i].interval, without[i].noHistory = a.interval, a.noHistory
+		}
+		results, err := f.each(without, f.Policy+a.knobs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
 		jct, rho := inSeconds(), 0.0
-		for _, w := range all {
-			base, err := f.run(trial{polluxPolicy, w.source, w.setting})
-			if err != nil {
-				return err
-			}
-			s := w.setting
-			s.interval, s.noHistory = a.interval, a.noHistory
-			res, err := f.run(trial{f.Policy + a.knobs, w.source, s})
-			if err != nil {
-				return fmt.Errorf("%s: %w", a.name, err)
-			}
-			jct.add(res.AvgJCT, base.AvgJCT)
-			rho = max(rho, res.MaxRho)
+		for i, res := range results {
+			jct.add(res[0].AvgJCT, base[i][0].AvgJCT)
+			rho = max(rho, res[0].MaxRho)
 		}
 		p.row(a.name, "`"+f.Policy+a.knobs+a.flags+"`", fmt.Sprintf("%.3f", jct.mean()), fmt.Sprintf("%.3f", jct.worst()), fmt.Sprintf("%.2f", rho))
-		f.out.ablations = append(f.out.ablations, Bar{Name: a.name, Value: jct.mean()})
+		bars = append(bars, Bar{Name: a.name, Value: jct.mean()})
 	}
+	p.plot = Bars{Title: "Average JCT relative to pollux, with one part off", Y: "ratio", Bars: bars}
 	return nil
 }
