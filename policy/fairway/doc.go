@@ -64,7 +64,7 @@
 //     against such apps but not against others like it (apps.go).
 //   - Jobs that are due, because they have waited for as long as any may (wait): they go
 //     before all others, in the order in which their waits began, and then keep their
-//     GPUs for a turn. Those that have their turn hold at most a quarter of the cluster;
+//     GPUs for a turn: as many as they asked for or, of those with plans, as they use best. Those that have their turn hold at most a quarter of the cluster;
 //     a larger job has its turn alone.
 //
 // # The longest wait

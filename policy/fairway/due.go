@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/division"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -46,7 +47,7 @@ func (w *world) admit() {
 	w.due = nil
 	var host host
 	for _, i := range due {
-		n := w.s.Jobs[i].StartSize()
+		n := w.sizeOfTurn(i)
 		if !host.could(w, i, n) {
 			continue
 		}
@@ -56,6 +57,24 @@ func (w *world) admit() {
 		held += n
 		w.due = append(w.due, i)
 	}
+}
+
+// sizeOfTurn returns the GPUs that a job gets for its turn: those it asked for or, if it has
+// plans, as many up to that as it uses best. Whole turns are spent at that size, and what
+// is left beside it has to do for another gang.
+func (w *world) sizeOfTurn(i int) int {
+	j, one := w.s.Jobs[i], w.jobs[i].one
+	best := j.StartSize()
+	if !planned(j) || one == nil {
+		return best
+	}
+	most := 0.0
+	for n := j.NextSize(0); n > 0 && n <= j.StartSize(); n = j.NextSize(n) {
+		if g := one.Goodput(division.Near, n) / float64(n); g > most {
+			best, most = n, g
+		}
+	}
+	return best
 }
 
 // host is the cluster as it would be if all jobs left that can be stopped.
@@ -185,7 +204,7 @@ func (w *world) startDue(fixed []sched.Placement, quota place.Quota) {
 	var o *others
 	for _, i := range w.due {
 		j := w.s.Jobs[i]
-		n := j.StartSize()
+		n := w.sizeOfTurn(i)
 		if quota.Left(j) < n {
 			continue
 		}

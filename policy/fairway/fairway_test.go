@@ -13,6 +13,8 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 func TestNew(t *testing.T) {
@@ -157,6 +159,51 @@ func TestTenants(t *testing.T) {
 		got := p.(*policy).weigh(w.State.Snapshot(w.Now)).limits
 		if fmt.Sprint(got) != fmt.Sprint(c.limits) {
 			t.Errorf("%s: limits %v; want %v", c.name, got, c.limits)
+		}
+	}
+}
+
+// TestTurnOfPlans: a job with plans that is due starts with as many GPUs as it uses best, up
+// to those it asked for, and one without plans with those.
+func TestTurnOfPlans(t *testing.T) {
+	steps := map[int]float64{8: 10, 16: 2, 24: 1.8, 32: 0.9} // seconds, by GPUs: 80, 32, 43 and 29 of one GPU
+	model := plan.Model{Parameters: 1e10, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Batch: 96}
+	choice := &plan.Choice{Model: model, Params: plan.Prior(model), Node: 8}
+	for n, step := range steps {
+		p := plan.Plan{Data: n, Tensor: 1, Pipeline: 1, Micro: 1, Sharding: plan.Full}
+		choice.Plans = append(choice.Plans, p)
+		choice.Known = append(choice.Known, plan.Sample{Plan: p, At: choice.Packed(n, 1), Step: step})
+	}
+	perf := &goodput.Report{Plans: map[string]*plan.Choice{"t4": choice}, Fixed: 96, MostGPUs: 32, UsableGPUs: 32}
+	for _, c := range []struct {
+		asked, want int
+		perf        *goodput.Report
+	}{{24, 16, perf}, {32, 32, perf}, {8, 8, perf}, {24, 24, nil}} {
+		var nodes []sched.Node
+		for i := range 4 {
+			nodes = append(nodes, sched.Node{Name: fmt.Sprint("n", i), GPUs: 8, Type: "t4"})
+		}
+		w, err := policytest.NewWorld(nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &sched.Spec{ID: "gpt", GPUs: c.asked, MinGPUs: 8, MaxGPUs: 32, Sizes: []int{8, 16, 24, 32}, Submitted: w.Now}
+		if err := w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: spec, Perf: c.perf, Can: sched.Resizes}); err != nil {
+			t.Fatal(err)
+		}
+		config := Default()
+		config.Share = false
+		p, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Now = w.Now.Add(config.Wait.D())
+		world := p.(*policy).weigh(w.State.Snapshot(w.Now))
+		if len(world.due) != 1 {
+			t.Fatalf("%d jobs are due; want 1", len(world.due))
+		}
+		if got := world.fix()[0].GPUs(); got != c.want {
+			t.Errorf("asked for %d, plans %v: its turn is on %d GPUs; want %d", c.asked, c.perf != nil, got, c.want)
 		}
 	}
 }
