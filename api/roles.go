@@ -62,6 +62,20 @@ func (t *Task) RoleSizes(gpus int) []int {
 	return out
 }
 
+// RolesShown says how the GPUs of a job are divided among its roles, or would be at its
+// smallest size; empty: it has none.
+func (j *Job) RolesShown() string {
+	var out []string
+	for i, n := range j.RoleSizes(max(j.GPUs, j.HeldGPUs())) {
+		text := fmt.Sprintf("%s %d", j.Roles[i].Name, n)
+		if r := j.Roles[i]; r.Elastic() {
+			text += fmt.Sprintf(" (%d to %d)", r.GPUs, r.MaxGPUs)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
 // RolesText prints the roles of a gang with their sizes.
 func (t *Task) RolesText(gpus int) string {
 	var out []string
@@ -69,6 +83,43 @@ func (t *Task) RolesText(gpus int) string {
 		out = append(out, fmt.Sprintf("%s=%d", t.Roles[i].Name, n))
 	}
 	return strings.Join(out, ",")
+}
+
+// Position is the place of one process of a gang.
+type Position struct {
+	Role int // 0 where there are no roles
+	Rank int // in its role
+	Seat int // which of the gang's places it has, in the order of its placement
+}
+
+// Positions returns where the processes of a gang with so many places are, the first role
+// first. The elastic role has the last places: a gang that shrinks to its first ones keeps
+// its fixed roles. It fails if the roles need more places, or cannot use all of them.
+func (t *Task) Positions(places int) ([]Position, error) {
+	sizes, elastic := []int{places}, -1
+	if len(t.Roles) > 0 {
+		sizes, elastic = t.RoleSizes(places), t.ElasticRole()
+	}
+	sum := 0
+	for _, n := range sizes {
+		sum += n
+	}
+	if sum != places {
+		return nil, fmt.Errorf("%d GPUs cannot be divided among its roles, which need %s", places, t.RolesText(places))
+	}
+	out, next := make([]Position, 0, places), 0
+	for role, size := range sizes {
+		first := next
+		if role == elastic {
+			first = places - size
+		} else {
+			next += size
+		}
+		for rank := range size {
+			out = append(out, Position{role, rank, first + rank})
+		}
+	}
+	return out, nil
 }
 
 // Play returns the task of the processes of one role.

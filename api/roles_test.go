@@ -40,6 +40,13 @@ func TestRolesComplete(t *testing.T) {
 	if got := s.RolesText(5); got != "rollout=4,trainer=1" {
 		t.Errorf("5 GPUs are divided as %s", got)
 	}
+	at, err := s.Positions(4)
+	if want := []Position{{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {1, 0, 0}}; err != nil || !slices.Equal(at, want) {
+		t.Errorf("4 GPUs are given to %v (%v); want %v, with the elastic role on the last", at, err, want)
+	}
+	if _, err := s.Positions(2); err == nil || !strings.Contains(err.Error(), "2 GPUs cannot be divided among its roles, which need rollout=2,trainer=1") {
+		t.Errorf("2 GPUs: %v", err)
+	}
 }
 
 func TestRolesRefused(t *testing.T) {

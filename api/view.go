@@ -35,7 +35,8 @@ type Job struct {
 	Status    sched.Status `json:"status"`
 	State     string       `json:"state"`
 	Held      []Held       `json:"held,omitempty"`
-	Reason    *Reason      `json:"reason,omitempty"` // why it does not run
+	HeldRoles []int        `json:"held_roles,omitempty"` // how many of the GPUs that it holds each of its roles has
+	Reason    *Reason      `json:"reason,omitempty"`     // why it does not run
 	Ended     time.Time    `json:"ended,omitzero"`
 	Exit      *Exit        `json:"exit,omitempty"` // of the last attempt that ended
 	Why       string       `json:"why,omitempty"`  // why it failed, if no attempt ended by itself
@@ -99,6 +100,14 @@ type Held struct {
 	Node  string `json:"node"`
 	GPUs  []int  `json:"gpus"`
 	Milli int32  `json:"milli"` // thousandths of each
+}
+
+// HeldGPUs returns how many GPUs a job holds.
+func (j *Job) HeldGPUs() (n int) {
+	for _, h := range j.Held {
+		n += len(h.GPUs)
+	}
+	return n
 }
 
 // Reason is why a job does not run, for programs and for people.

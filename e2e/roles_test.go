@@ -80,8 +80,10 @@ func TestRoles(t *testing.T) {
 		return l
 	}
 	first := learns("three workers", func(l lesson) bool { return l.workers == 3 })
-	if out, err := d.cli(nil, "explain", string(id)); err != nil || !strings.Contains(out, "trainer 1, rollout 3 (1 to 3)") {
-		t.Errorf("explained as %s (%v)", out, err)
+	for _, args := range [][]string{{"explain", string(id)}, {"ps"}} {
+		if out, err := d.cli(nil, args...); err != nil || !strings.Contains(out, "trainer 1, rollout 3 (1 to 3)") {
+			t.Errorf("%q prints %s (%v); want how its slots are divided", args, out, err)
+		}
 	}
 	busy := d.run(api.Submission{Spec: sched.Spec{GPUs: 2}}, shell(fmt.Sprintf("while [ ! -e %s/go ]; do sleep 0.1; done", dir))...)
 	d.until(busy, api.Running)

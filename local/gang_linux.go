@@ -143,7 +143,10 @@ func (g *gang) start() (api.Exit, bool) {
 		return lost(err)
 	}
 	defer s.close()
-	positions := o.positions()
+	positions, err := o.positions()
+	if err != nil {
+		return lost(err)
+	}
 	for n, at := range positions {
 		r := &rank{number: n, position: at}
 		if err := s.start(r, positions, g.meetings, 0); err != nil {

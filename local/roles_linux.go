@@ -27,31 +27,15 @@ type position struct {
 	slot int
 }
 
-// positions returns the places of all processes, by number. The elastic role has the last
-// slots: a job that shrinks to its first ones keeps its fixed roles.
-func (o *order) positions() []position {
+// positions returns the places of all processes, by number.
+func (o *order) positions() ([]position, error) {
 	slots := o.slots()
-	var out []position
-	if len(o.Task.Roles) == 0 {
-		for n := range o.ranks() {
-			out = append(out, position{rank: n, slot: slots[n]})
-		}
-		return out
+	list, err := o.Task.Positions(o.ranks())
+	out := make([]position, 0, len(list))
+	for _, at := range list {
+		out = append(out, position{at.Role, at.Rank, slots[at.Seat]})
 	}
-	sizes, elastic := o.Task.RoleSizes(len(slots)), o.Task.ElasticRole()
-	next := 0
-	for role, size := range sizes {
-		first := next
-		if role == elastic {
-			first = len(slots) - size
-		} else {
-			next += size
-		}
-		for rank := range size {
-			out = append(out, position{role, rank, slots[first+rank]})
-		}
-	}
-	return out
+	return out, err
 }
 
 // meetings are the ports at which the processes of a gang find each other.

@@ -78,11 +78,12 @@ func TestRoles(t *testing.T) {
 	}
 	_, trainer, _, _ := g.told("trainer-0")
 	_, first, _, _ := g.told("rollout-0")
+	_, second, _, _ := g.told("rollout-1")
 	g.reopen()
 	g.order(0b0110) // the second rollout goes
 	g.arrived()
-	if n := ranksOf(g.rig, "gang"); n != 2 {
-		t.Errorf("%d processes; want 2", n)
+	if exists(fmt.Sprintf("/proc/%d", second)) {
+		t.Errorf("the second rollout, process %d, is still there", second)
 	}
 	for _, name := range []string{"rollout-1", "rollout-2"} {
 		_ = os.Remove(filepath.Join(g.work, name))

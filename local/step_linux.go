@@ -222,19 +222,14 @@ func (m *Machine) impossible(a api.Attempt) (api.Exit, bool) {
 	case len(a.Placement) != 1 || a.Placement[0].GPUs == 0 || a.Placement[0].GPUs&^all != 0:
 		e.Code, e.Lost = 0, true
 		e.Why = fmt.Sprintf("placement %v is not on this machine, which has %d slots", a.Placement, len(m.cfg.Devices))
-	case len(a.Task.Roles) > 0 && sum(a.Task.RoleSizes(a.Placement.GPUs())) != a.Placement.GPUs():
-		e.Why = fmt.Sprintf("%d GPUs cannot be divided among its roles, which need %s", a.Placement.GPUs(), a.Task.RolesText(a.Placement.GPUs()))
 	default:
-		return e, false
+		_, err := a.Task.Positions(a.Placement.GPUs())
+		if err == nil {
+			return e, false
+		}
+		e.Why = err.Error()
 	}
 	return e, true
-}
-
-func sum(list []int) (out int) {
-	for _, n := range list {
-		out += n
-	}
-	return out
 }
 
 func sortedRuns(runs map[api.AttemptID]*run) []api.AttemptID {

@@ -73,7 +73,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		g.add("no more GPUs", clean(e.Larger))
 	}
 	if !j.Status.Phase.Ended() {
-		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it has %d", j.FairShare, heldGPUs(j))
+		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it has %d", j.FairShare, j.HeldGPUs())
 		g.add("fair share", fair)
 		if j.Rho > 0 {
 			g.add("rho so far", fmt.Sprintf("%.2f: %s", j.Rho, rhoMeaning(j.Rho)))
@@ -88,19 +88,6 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		printHolders(w, e, v.width)
 	}
 	printLedger(w, e, v)
-}
-
-// rolesText says how the GPUs of a job are divided among its roles.
-func rolesText(j api.Job) string {
-	var out []string
-	for i, n := range j.RoleSizes(max(j.GPUs, heldGPUs(j))) {
-		text := fmt.Sprintf("%s %d", j.Roles[i].Name, n)
-		if r := j.Roles[i]; r.Elastic() {
-			text += fmt.Sprintf(" (%d to %d)", r.GPUs, r.MaxGPUs)
-		}
-		out = append(out, text)
-	}
-	return strings.Join(out, ", ")
 }
 
 // explainRequest says what was asked for, by whom and when.
@@ -154,7 +141,7 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	}
 	g.add("requested", asked)
 	if len(j.Roles) > 0 {
-		g.add("roles", clean(rolesText(j)))
+		g.add("roles", clean(j.RolesShown()))
 	}
 	g.add("environment", explainEnv(j))
 }
@@ -270,7 +257,7 @@ func expectedStart(r api.Reason, now time.Time) string {
 // explainRun says where a job runs and how far it is.
 func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
-		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), sched.Brief(now.Sub(j.Status.Since))))
+		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(j.HeldGPUs(), "GPU"), heldText(j.Held), sched.Brief(now.Sub(j.Status.Since))))
 	}
 	if j.Warning != "" {
 		g.add("warning", clean(j.Warning))

@@ -83,6 +83,9 @@ func whereOrWhy(j api.Job) string {
 	if j.Status.Screening {
 		return "screening on " + heldText(j.Held)
 	}
+	if j.HeldRoles != nil {
+		return clean(j.RolesShown()) + " on " + heldText(j.Held)
+	}
 	return heldText(j.Held)
 }
 
@@ -96,14 +99,6 @@ func wants(j api.Job) string {
 		text += fmt.Sprintf("×%g", float64(j.MilliGPU)/1000)
 	}
 	return text
-}
-
-func heldGPUs(j api.Job) int {
-	n := 0
-	for _, h := range j.Held {
-		n += len(h.GPUs)
-	}
-	return n
 }
 
 // heldText prints where a job is: "a 0-3, b 1".

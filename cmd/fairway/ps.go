@@ -173,7 +173,7 @@ func printWide(w io.Writer, page api.JobPage, now time.Time) {
 		if j.Exit != nil && j.Exit.Finding != nil {
 			reason, category, decided = clean(j.Exit.Finding.Reason), clean(string(j.Exit.Finding.Category)), orDash(clean(j.Exit.Next))
 		}
-		g.add(clean(string(j.ID)), fullState(j), fmt.Sprint(heldGPUs(j)), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
+		g.add(clean(string(j.ID)), fullState(j), fmt.Sprint(j.HeldGPUs()), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
 			sched.Brief(ranFor(j, now)), orDash(string(j.Tenant)), orDash(j.User), reason, category, decided, whereOrWhy(j))
 	}
 	g.print(w, "", 0)
@@ -212,7 +212,7 @@ func printJobs(w io.Writer, page api.JobPage, v view) {
 	g.add(head...)
 	for _, j := range page.Jobs {
 		held := "-"
-		if n := heldGPUs(j); n > 0 {
+		if n := j.HeldGPUs(); n > 0 {
 			held = fmt.Sprint(n)
 		}
 		waited, ran := waitedFor(j, v.now), ranFor(j, v.now)

@@ -226,7 +226,7 @@ func runningLines(p picture, s screen) []string {
 		if j.State != api.Running {
 			id += " (" + j.State + ")"
 		}
-		line := fmt.Sprintf(" %5d %6s  %s %4s %7s %7s %5s", heldGPUs(j), wants(j), bar, percent(j), sched.Brief(ranFor(j, p.overview.Now)), left(j), rhoText(j.Rho))
+		line := fmt.Sprintf(" %5d %6s  %s %4s %7s %7s %5s", j.HeldGPUs(), wants(j), bar, percent(j), sched.Brief(ranFor(j, p.overview.Now)), left(j), rhoText(j.Rho))
 		if wide {
 			loss := "-"
 			if j.Last != nil && j.Last.Loss != nil {

@@ -31,6 +31,9 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 		return v
 	}
 	v.Held = b.held(x)
+	if n := v.HeldGPUs(); n > 0 && len(v.Roles) > 0 {
+		v.HeldRoles = v.RoleSizes(n)
+	}
 	v.FairShare = fair.gpus
 	v.Rho = fair.rho(j.App)
 	v.Left = x.left(fair.Now)

@@ -167,7 +167,11 @@ func (c *chronicle) accounts(job *v1alpha1.TrainingJob, pods map[attempt][]*stor
 			good++
 		}
 		gang := pods[attempt{job.Status.ID, number}]
-		if len(gang) > 0 && !slices.ContainsFunc(gang, func(s *story) bool { return s.phase != corev1.PodSucceeded || s.asked }) {
+		lead := ""
+		if len(job.Spec.Roles) > 0 {
+			lead = job.Spec.Roles[0].Name
+		}
+		if len(gang) > 0 && !slices.ContainsFunc(gang, func(s *story) bool { return s.role == lead && (s.phase != corev1.PodSucceeded || s.asked) }) {
 			whole++
 		}
 	}

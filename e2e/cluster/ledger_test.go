@@ -38,6 +38,7 @@ type story struct {
 	namespace, name string
 	attempt         attempt // empty: it belongs to no training job
 	rank            int
+	role            string
 	node            string
 	gpus            int64
 	chosen          string // the GPUs of its node that Fairway chose
@@ -167,6 +168,7 @@ func (l *ledger) note(p *corev1.Pod, gone bool) {
 		if owner := metav1.GetControllerOf(p); s.gpus > 0 && owner != nil && strings.HasPrefix(owner.APIVersion, v1alpha1.GroupVersion.Group+"/") {
 			s.attempt = attempt{p.Labels[v1alpha1.LabelID], number}
 			s.rank, _ = strconv.Atoi(p.Labels[v1alpha1.LabelRank])
+			s.role = p.Labels[v1alpha1.LabelRole]
 		}
 		l.pods[p.UID] = s
 	}

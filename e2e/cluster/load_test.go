@@ -19,7 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// load makes jobs come and go: single ones, gangs, elastic ones, jobs that fail with
+// load makes jobs come and go: single ones, gangs, elastic ones, gangs of roles, jobs that fail with
 // and without retries, jobs that are suspended for a while, and jobs that are deleted
 // early.
 type load struct {
@@ -77,7 +77,7 @@ func (l *load) next(r *rand.Rand, i int) training {
 		name: fmt.Sprintf("job-%d", i), namespace: l.world.namespaces[r.IntN(len(l.world.namespaces))],
 		runFor: time.Duration(500+r.IntN(4000)) * time.Millisecond, stopAfter: time.Duration(r.IntN(700)) * time.Millisecond,
 	}
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		j.gpus, j.perPod = 16, 4
 	case 1:
@@ -86,6 +86,8 @@ func (l *load) next(r *rand.Rand, i int) training {
 		j.gpus, j.least, j.most = 4, 1, 12
 	case 4:
 		j.gpus, j.exitCode, j.retries, j.retry = 2, 1, l.retries.Load(), "always"
+	case 5:
+		j.gpus, j.rollouts = 2, 8
 	default:
 		j.gpus = int32(1 + r.IntN(6))
 	}

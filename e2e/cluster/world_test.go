@@ -145,6 +145,7 @@ type training struct {
 	retries         int32
 	retry           string
 	suspend         bool
+	rollouts        int32 // if not 0: it has roles, a trainer of gpus and from one to so many rollouts, which have no end
 }
 
 func (w *world) object(j training) *v1alpha1.TrainingJob {
@@ -174,6 +175,13 @@ func (w *world) object(j training) *v1alpha1.TrainingJob {
 	}
 	if j.most > 0 {
 		o.Spec.MinGPUs, o.Spec.MaxGPUs, o.Spec.Preemptible = &j.least, &j.most, new(true) // it has no agent
+	}
+	if j.rollouts > 0 {
+		endless := *o.Spec.Template.DeepCopy()
+		delete(endless.Annotations, kubetest.RunFor)
+		delete(endless.Annotations, kubetest.ExitCode)
+		o.Spec.Roles = []v1alpha1.JobRole{{Name: "trainer", GPUs: o.Spec.GPUs}, {Name: "rollout", GPUs: 1, MaxGPUs: &j.rollouts, Template: endless}}
+		o.Spec.GPUs, o.Spec.Preemptible = 1, new(true)
 	}
 	return o
 }

@@ -117,7 +117,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
-		pod, err := m.admitted(ctx, &app.Spec.Search.Trial.Template.Spec)
+		pod, err := m.admitted(ctx, gangPod(&app.Spec.Search.Trial))
 		if err != nil {
 			return api.Search{}, false, err
 		}

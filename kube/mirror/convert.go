@@ -63,11 +63,21 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 // submissionOfSpec converts the part of a spec that does not depend on the object
 // around it. Errors name fields relative to field, the path of the spec in that object.
 func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submission, error) {
-	if spec.Template.Problem != "" {
-		return api.Submission{}, &refusal{"Invalid", field + "." + spec.Template.Problem}
+	templates := spec.Templates()
+	for i, t := range templates {
+		at := field
+		if t != &spec.Template {
+			at += fmt.Sprintf(".roles[%d]", i)
+		}
+		if t.Problem != "" {
+			return api.Submission{}, &refusal{"Invalid", at + "." + t.Problem}
+		}
+		if f := v1alpha1.UnsupportedField(&t.Spec, true); f != nil {
+			return api.Submission{}, &refusal{"Unsupported", fmt.Sprintf("%s.template.spec.%s must be left out: %s", at, f.Path, f.Note)}
+		}
 	}
-	if f := v1alpha1.UnsupportedField(&spec.Template.Spec, true); f != nil {
-		return api.Submission{}, &refusal{"Unsupported", fmt.Sprintf("%s.template.spec.%s must be left out: %s", field, f.Path, f.Note)}
+	if err := sameNodes(spec, field); err != nil {
+		return api.Submission{}, err
 	}
 	var s api.Submission
 	from := reflect.ValueOf(spec).Elem()
@@ -85,7 +95,11 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submiss
 			s.Screen = sched.Duration(spec.Screen.Duration).String()
 		}
 	}
-	fromTemplate(&s, &spec.Template.Spec, int64(perPod(spec)))
+	fromTemplate(&s, gangPod(spec), int64(perPod(spec)))
+	for i := range spec.Roles {
+		s.GPUs = 0 // it follows from the roles
+		s.Roles[i].Command = commandOf(&templates[i].Spec)
+	}
 	return s, nil
 }
 
@@ -96,14 +110,21 @@ func fromTemplate(s *api.Submission, pod *corev1.PodSpec, gpus int64) {
 	if len(pod.Containers) == 0 {
 		return
 	}
-	first := &pod.Containers[0]
-	s.Image, s.Dir = first.Image, first.WorkingDir
-	for _, arg := range slices.Concat(first.Command, first.Args) {
-		s.Command = append(s.Command, strings.ReplaceAll(arg, "$$", "$"))
+	s.Image, s.Dir = pod.Containers[0].Image, pod.Containers[0].WorkingDir
+	s.Command = commandOf(pod)
+}
+
+// commandOf returns the command of a pod's first container, for people.
+func commandOf(pod *corev1.PodSpec) (out []string) {
+	if len(pod.Containers) > 0 {
+		for _, arg := range slices.Concat(pod.Containers[0].Command, pod.Containers[0].Args) {
+			out = append(out, strings.ReplaceAll(arg, "$$", "$"))
+		}
 	}
-	if len(s.Command) == 0 || s.Command[0] == "" {
-		s.Command = []string{"(the image's own command)"}
+	if len(out) == 0 || out[0] == "" {
+		return []string{"(the image's own command)"}
 	}
+	return out
 }
 
 // perGPU returns the CPUs, rounded up, and the bytes of memory that a pod requests for

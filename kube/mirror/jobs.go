@@ -103,6 +103,7 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	if err := sub.ExpandRun(); err != nil {
 		return nil, err
 	}
+	sub.Roles = check.Roles // with the commands of their scripts
 	switch {
 	case len(sub.SecretValues)+len(sub.Secrets) > 0:
 		return nil, api.Errorf(api.Invalid, "are not kept on Kubernetes").On("secrets").Try("create a Secret and name it in the pod template of a TrainingJob")
@@ -112,8 +113,6 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the conditions of the TrainingJob, or GET /v1/events/stream")
 	case sub.Plans != nil:
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
-	case len(sub.Roles) > 0:
-		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("roles").Try("leave them out, and let the script choose by RANK what each process does")
 	case sub.MovedFrom != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes yet: jobs do not move to or from there").On("moved_from").Try("leave it out")
 	case sub.Array != "":

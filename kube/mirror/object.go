@@ -72,9 +72,21 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	if pod > 1 {
 		spec.GPUsPerPod = some(pod)
 	}
-	spec.Template = v1alpha1.TemplateOf(corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}})
-	if s.Selector != "" {
-		spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Selector}
+	templateOf := func(task *api.Task) v1alpha1.PodTemplate {
+		of := *s
+		of.Task = *task
+		t := v1alpha1.TemplateOf(corev1.PodSpec{Containers: []corev1.Container{containerOf(&of, pod, image)}})
+		if s.Selector != "" {
+			t.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Selector}
+		}
+		return t
+	}
+	for i := range s.Roles {
+		task := s.Play(i)
+		spec.Roles[i].Template = templateOf(&task)
+	}
+	if len(s.Roles) == 0 {
+		spec.Template = templateOf(&s.Task)
 	}
 	if s.Shareable || s.MilliGPU > 0 || s.GPUUtil > 0 {
 		spec.Share = &v1alpha1.Share{Allow: s.Shareable}
@@ -152,6 +164,12 @@ func fieldOf(err *api.Error) string {
 		"min_gpus, max_gpus": "minGPUs, spec.maxGPUs", "task_gpus": "gpusPerPod", "milli_gpu": "share.milliGPU", "gpu_util": "share.utilisation",
 		"command": "template.spec.containers[0].command", "dir": "template.spec.containers[0].workingDir",
 		"cpus, memory, gpu_memory": "template.spec.containers[*].resources or spec.gpuMemory",
+	}
+	if role, field, found := strings.Cut(err.Field, "]."); found && strings.HasPrefix(role, "roles[") {
+		if field == "max_gpus" {
+			field = "maxGPUs"
+		}
+		return "spec." + role + "]." + cmp.Or(byHand[field], field)
 	}
 	name := byHand[err.Field]
 	for _, t := range []reflect.Type{reflect.TypeFor[sched.Spec](), reflect.TypeFor[api.Task]()} {

@@ -55,7 +55,7 @@ func TestSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := pod.Template.Spec.Containers[0]
+		c := pod.Templates[0].Spec.Containers[0]
 		lr := a.Task.Env["FAIRWAY_PARAM_LR"]
 		seen[lr] = true
 		if c.Command[1] != "--lr="+lr || c.Env[0].Value != "lr-"+lr || c.Env[1] != (corev1.EnvVar{Name: "FAIRWAY_PARAM_LR", Value: lr}) {
@@ -65,7 +65,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("trial %s has pods %+v", a.Job, pod)
 		}
 		// The cached object is not changed.
-		if again, err := w.mirror.Template(t.Context(), a); err != nil || again.Template.Spec.Containers[0].Command[1] != "--lr="+lr {
+		if again, err := w.mirror.Template(t.Context(), a); err != nil || again.Templates[0].Spec.Containers[0].Command[1] != "--lr="+lr {
 			t.Errorf("asked again: %+v, %v", again, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod.Template.Labels["team"] != "nlp" || pod.Name != "bert" || pod.Owner.Kind != "TrainingJob" || pod.Owner.UID != job.UID || !*pod.Owner.Controller {
+	if pod.Templates[0].Labels["team"] != "nlp" || pod.Name != "bert" || pod.Owner.Kind != "TrainingJob" || pod.Owner.UID != job.UID || !*pod.Owner.Controller {
 		t.Errorf("pods %+v", pod)
 	}
 	if err := w.client.Delete(t.Context(), job); err != nil {

@@ -46,7 +46,7 @@ func TestRuntimeClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := pod.Template.Spec; got.NodeSelector["sandbox"] != "yes" || got.NodeSelector["disk"] != "fast" || len(got.Tolerations) != 1 || got.Overhead.Cpu().MilliValue() != 500 {
+	if got := pod.Templates[0].Spec; got.NodeSelector["sandbox"] != "yes" || got.NodeSelector["disk"] != "fast" || len(got.Tolerations) != 1 || got.Overhead.Cpu().MilliValue() != 500 {
 		t.Errorf("its pods have the selector %v, the tolerations %v and the overhead %v; want those of both", got.NodeSelector, got.Tolerations, got.Overhead)
 	}
 	m := &Mirror{Config: Config{Cache: w.mirror.Cache, Constraints: constraint.NewRegistry(constraint.Rules{})}}

@@ -92,10 +92,10 @@ func (m *Mirror) setSharing(conditions *[]metav1.Condition, asks bool, generatio
 	meta.SetStatusCondition(conditions, c)
 }
 
-// constraintPod returns the part of a job's pod that decides on which nodes it may run. A
+// constraintPod returns the part of a job's pods that decides on which nodes it may run. A
 // job that asks for a small part of a GPU may run on GPUs that are offered in parts.
 func constraintPod(spec *v1alpha1.TrainingJobSpec) *corev1.PodSpec {
-	pod := &spec.Template.Spec
+	pod := gangPod(spec)
 	if spec.Share == nil || !spec.Share.Allow || perPod(spec) != 1 {
 		return pod
 	}

@@ -22,7 +22,7 @@ import (
 // statusOf returns the status of an accepted training job.
 func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
 	s := v1alpha1.TrainingJobStatus{
-		State: job.State, Size: sizeOf(job), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
+		State: job.State, Size: sizeOf(job), Roles: job.RolesShown(), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
 		Attempt: int32(job.Status.Starts), Preemptions: int32(job.Status.Preemptions), Failures: int32(job.Status.Failures),
 		ObservedGeneration: old.Generation, Conditions: slices.Clone(old.Status.Conditions),
 		StartTime: timeOf(job.Status.FirstStart), CompletionTime: timeOf(job.Ended),
@@ -154,10 +154,7 @@ func cut(text string) string {
 
 // sizeOf prints the GPUs held and asked for, such as 4/1-8.
 func sizeOf(job *api.Job) string {
-	held := 0
-	for _, h := range job.Held {
-		held += len(h.GPUs)
-	}
+	held := job.HeldGPUs()
 	if job.MaxGPUs > job.MinGPUs {
 		return fmt.Sprintf("%d/%d-%d", held, job.MinGPUs, job.MaxGPUs)
 	}

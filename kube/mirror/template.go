@@ -61,14 +61,16 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Att
 	case !known:
 		return workload.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, errUnseen)
 	}
-	template := job.Spec.Template.PodTemplateSpec
-	pod, err := m.admitted(ctx, &template.Spec)
-	if err != nil {
-		return workload.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
+	var templates []corev1.PodTemplateSpec
+	for _, t := range job.Spec.Templates() {
+		pod, err := m.admitted(ctx, &t.Spec)
+		if err != nil {
+			return workload.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
+		}
+		templates = append(templates, corev1.PodTemplateSpec{ObjectMeta: t.ObjectMeta, Spec: *pod})
 	}
-	template.Spec = *pod
 	return workload.Pod{
-		Template: template, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
+		Templates: templates, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
 		Owner: *metav1.NewControllerRef(&job, v1alpha1.GroupVersion.WithKind(kindTrainingJob)),
 	}, nil
 }
@@ -97,7 +99,7 @@ func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.A
 	template.Spec = *pod
 	fillIn(&template, app.Spec.Search, a.Task.Env)
 	return workload.Pod{
-		Template: template, Namespace: at.Namespace, Name: string(a.Job), GPUResource: gpuResource(&app.Spec.Search.Trial),
+		Templates: []corev1.PodTemplateSpec{template}, Namespace: at.Namespace, Name: string(a.Job), GPUResource: gpuResource(&app.Spec.Search.Trial),
 		Owner: *metav1.NewControllerRef(&app, v1alpha1.GroupVersion.WithKind(kindApp)),
 	}, nil
 }

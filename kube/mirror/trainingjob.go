@@ -223,12 +223,12 @@ func (m *Mirror) submission(ctx context.Context, job *v1alpha1.TrainingJob) (api
 		return s, err
 	}
 	s.Tenant = tenant
-	pod, err := m.admitted(ctx, &job.Spec.Template.Spec)
+	pod, err := m.admitted(ctx, gangPod(&job.Spec))
 	if err != nil {
 		return s, err
 	}
 	s.CPUs, s.Memory = perGPU(pod, int64(perPod(&job.Spec)))
-	if err := m.prioritise(ctx, &s, job.Spec.Template.Spec.PriorityClassName); err != nil {
+	if err := m.prioritise(ctx, &s, gangPod(&job.Spec).PriorityClassName); err != nil {
 		return s, err
 	}
 	s.Selector, err = m.selectorFor(ctx, s.Origin, constraintPod(&job.Spec), nil)

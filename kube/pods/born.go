@@ -36,9 +36,11 @@ func (e *Executor) bornRank(r *run, missing []int) int {
 	if e.Rendezvous == ByIP && missing[0] != 0 {
 		return -1
 	}
-	for _, v := range r.plan.from.Template.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			return -1
+	for i := range r.plan.from.Templates {
+		for _, v := range r.plan.from.Templates[i].Spec.Volumes {
+			if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+				return -1
+			}
 		}
 	}
 	return missing[0]

@@ -31,7 +31,7 @@ func three(c Config) (*Executor, *run) {
 	r := e.runOf(api.AttemptID{Job: "j", Number: 1})
 	r.attempt = &api.Attempt{AttemptID: r.id, Placement: sched.Placement{{Node: 0, GPUs: 0b11, Milli: sched.WholeGPU}, {Node: 1, GPUs: 0b1, Milli: sched.WholeGPU}}}
 	r.nodes = []string{"a", "a", "b"}
-	r.plan = e.planOf(r, workload.Pod{Name: "j", GPUResource: "nvidia.com/gpu", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}})
+	r.plan = e.planOf(r, workload.Pod{Name: "j", GPUResource: "nvidia.com/gpu", Templates: []corev1.PodTemplateSpec{{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}}})
 	return e, r
 }
 
@@ -74,7 +74,7 @@ func TestBornLast(t *testing.T) {
 	} {
 		made, refuse = nil, x.refuse
 		e, r := three(Config{Client: interceptor.NewClient(nil, interceptor.Funcs{Create: create}), Rendezvous: x.rendezvous, Parallel: 1})
-		r.plan.from.Template.Spec.Volumes = x.volumes
+		r.plan.from.Templates[0].Spec.Volumes = x.volumes
 		e.create(t.Context(), r, x.missing, e.bornRank(r, x.missing))()
 		if !x.born {
 			slices.Sort(made) // they are created together

@@ -27,8 +27,22 @@ type seat struct {
 }
 
 // seatsOf returns the seats of an attempt's pods, by rank: one for each task, in
-// the order of the placement.
+// the order of the placement, unless its roles have another.
 func seatsOf(a *api.Attempt) []seat {
+	all := placesOf(a)
+	at, err := a.Task.Positions(len(all))
+	if err != nil {
+		return all // it will not start
+	}
+	out := make([]seat, len(all))
+	for rank, p := range at {
+		out[rank] = all[p.Seat]
+	}
+	return out
+}
+
+// placesOf returns the places of an attempt, in the order of the placement.
+func placesOf(a *api.Attempt) []seat {
 	task := max(1, a.Spec.TaskGPUs)
 	var out []seat
 	for _, s := range a.Placement {
@@ -50,10 +64,11 @@ type plan struct {
 	attempt *api.Attempt
 	from    workload.Pod
 	seats   []seat
-	nodes   []string // by rank
-	asks    claim    // of each pod, as the template says
-	devices []int64  // by rank
-	offers  []offer  // by rank
+	at      []api.Position // by rank
+	nodes   []string       // by rank
+	asks    []claim        // of each pod of a role, as its template says
+	devices []int64        // by rank
+	offers  []offer        // by rank
 }
 
 // keepNode asks those who add and remove nodes to leave the node of a pod alone.
@@ -64,7 +79,7 @@ var keepNode = map[string]string{
 
 // pod returns the pod of a rank.
 func (c *Config) pod(p *plan, rank int) *corev1.Pod {
-	t := p.from.Template.DeepCopy()
+	t := p.from.Templates[p.at[rank].Role].DeepCopy()
 	a, s := p.attempt, p.seats[rank]
 	owner := p.from.Owner
 	yes := true
@@ -76,8 +91,11 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 			v1alpha1.LabelJob: p.from.Name, v1alpha1.LabelID: string(a.Job),
 			v1alpha1.LabelAttempt: strconv.Itoa(a.Number), v1alpha1.LabelRank: strconv.Itoa(rank),
 		}),
-		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String(), annotationPods: strconv.Itoa(len(p.seats))}),
+		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String(), annotationPods: strconv.Itoa(leading(a, len(p.seats)))}),
 		OwnerReferences: []metav1.OwnerReference{owner},
+	}
+	if len(a.Task.Roles) > 0 {
+		pod.Labels[v1alpha1.LabelRole] = a.Task.Roles[p.at[rank].Role].Name
 	}
 	if a.Pinned {
 		pod.Annotations = merged(keepNode, pod.Annotations)

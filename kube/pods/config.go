@@ -56,7 +56,7 @@ type Config struct {
 	Audience string // of the tokens with which agents authenticate; default fairway-agents
 	// Rendezvous is how pods find each other: ByDNS (the default) or ByIP.
 	Rendezvous string
-	Port       int // the port on which the first pod of a gang listens; default 29500
+	Port       int // the port on which the first pod of a gang, or of a role, listens; default 29500. The next one is for all roles
 	// Replicas returns how many replicas of each GPU a node offers; nil: one. GPUs with
 	// one replica cannot be shared.
 	Replicas func(*corev1.Node) int

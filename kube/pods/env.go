@@ -15,16 +15,21 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// annotationMaster holds the address of the gang's first pod, once it is known.
-const annotationMaster = "fairway.dev/master"
+// Annotations that hold addresses, once they are known: of the first pod of its role, and of
+// the first pod of the gang.
+const (
+	annotationMaster = "fairway.dev/master"
+	annotationMeet   = "fairway.dev/meet"
+)
 
 // environment returns the variables of the pod of a rank. Each pod is one process: RANK
-// and WORLD_SIZE count pods. The PET_ variables are torchrun's options, so that a plain
+// and WORLD_SIZE count pods, those of its role if there are roles. The PET_ variables are torchrun's options, so that a plain
 // torchrun in the container starts a process for each GPU.
 func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 	a := p.attempt
-	world, port := strconv.Itoa(len(p.seats)), strconv.Itoa(c.Port)
-	number := strconv.Itoa(rank)
+	first, size := p.role(rank)
+	world, port := strconv.Itoa(size), strconv.Itoa(c.Port)
+	number := strconv.Itoa(p.at[rank].Rank)
 	perPod := strconv.Itoa(p.seats[rank].gpus.Len())
 	nodes := map[string]bool{}
 	for _, n := range p.nodes {
@@ -45,30 +50,59 @@ func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 	for k, v := range vars {
 		out = append(out, corev1.EnvVar{Name: k, Value: v})
 	}
-	master := c.master(p, rank)
+	master := c.address(p, rank, first, annotationMaster)
+	if size == 1 {
+		master = corev1.EnvVar{Value: "127.0.0.1"}
+	}
 	for _, name := range []string{"MASTER_ADDR", "PET_MASTER_ADDR"} {
 		master.Name = name
 		out = append(out, master)
 	}
 	slices.SortFunc(out, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return append(out, c.roleVars(p, rank)...)
 }
 
-// master returns the address of the first pod.
-func (c *Config) master(p *plan, rank int) corev1.EnvVar {
+// roleVars returns what a pod knows about the roles of its gang.
+func (c *Config) roleVars(p *plan, rank int) []corev1.EnvVar {
+	task := &p.attempt.Task
+	if len(task.Roles) == 0 {
+		return nil
+	}
+	host := c.address(p, rank, 0, annotationMeet)
+	host.Name = api.MeetVariable + "_HOST" // before the one that refers to it
+	return []corev1.EnvVar{
+		{Name: api.RoleVariable, Value: task.Roles[p.at[rank].Role].Name}, {Name: api.RolesVariable, Value: task.RolesText(len(p.seats))},
+		host, {Name: api.MeetVariable, Value: fmt.Sprintf("$(%s):%d", host.Name, c.Port+1)},
+	}
+}
+
+// role returns the rank of the first pod of a pod's role, and how many pods that has.
+func (p *plan) role(rank int) (first, size int) {
+	first = rank - p.at[rank].Rank
+	for _, at := range p.at {
+		if at.Role == p.at[rank].Role {
+			size++
+		}
+	}
+	return first, size
+}
+
+// address returns the address of one pod of a gang for another, which finds it in an
+// annotation if there are no names.
+func (c *Config) address(p *plan, rank, of int, annotation string) corev1.EnvVar {
 	switch {
 	case len(p.seats) == 1:
 		return corev1.EnvVar{Value: "127.0.0.1"}
 	case c.Rendezvous == ByIP:
 		// It is read when the container starts; the binding has written it by then.
-		path := fmt.Sprintf("metadata.annotations['%s']", annotationMaster)
-		if rank == 0 {
+		path := fmt.Sprintf("metadata.annotations['%s']", annotation)
+		if rank == of {
 			path = "status.podIP"
 		}
 		return corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
-	first := podName(p.from.Name, p.attempt.Number, 0)
-	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", first, p.from.Name, p.from.Namespace)}
+	name := podName(p.from.Name, p.attempt.Number, of)
+	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", name, p.from.Name, p.from.Namespace)}
 }
 
 // list prints the GPUs of a seat.

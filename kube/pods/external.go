@@ -160,7 +160,7 @@ func (e *Executor) mayBegin(r *run) bool {
 		e.end(r, *exit)
 		return false
 	}
-	r.plan = e.planOf(r, workload.Pod{})
+	r.plan = e.planOf(r, workload.Pod{Templates: make([]corev1.PodTemplateSpec, 1)})
 	return e.hasRoom(r, e.Now())
 }
 

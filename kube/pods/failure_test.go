@@ -141,10 +141,19 @@ func TestVerdict(t *testing.T) {
 		{"one is missing", gangOf(ending("1", 0, running)), "lost by the machine: the pod of rank 0 is gone"},
 		{"one is deleted", gangOf(ending("0", 0, running, deleted), ending("1", 0, running)), "lost by the machine: pod j-1-0 was deleted by somebody else"},
 		{"elsewhere", gangOf(ending("0", 0, running, func(p *corev1.Pod) { p.Spec.NodeName = "m" }), ending("1", 0, running)), "lost by the machine: pod j-1-0 is on node m instead of n"},
+		{"the trainer is done", gangOf(ending("0", 0), ending("1", 0, running), ending("2", 0, running)), "exited with code 0"},
+		{"a rollout fails with its end", gangOf(ending("0", 0, later), ending("1", 1), ending("2", 0, running, deleted)), "exited with code 0"},
+		{"the trainer saves", gangOf(ending("0", 75), ending("1", 1), ending("2", 0, running)), "saved its work and made room"},
+		{"a rollout ends before", gangOf(ending("0", 0, running), ending("1", 0), ending("2", 75)), "-"},
+		{"a rollout fails", gangOf(ending("0", 0, running), ending("1", 0, running), ending("2", 3)), "rank 2 exited with code 3"},
+		{"a rollout is drained", gangOf(ending("0", 0, running), ending("1", 75, deleted), ending("2", 0, running)), "lost by the machine: pod j-1-1 was deleted by somebody else"},
 		{"not bound yet", gangOf(ending("0", 0, running, func(p *corev1.Pod) { p.Spec.NodeName = "" })), "-"},
 	} {
 		e := New(Config{})
 		r := &run{nodes: []string{"n", "n"}, attempt: &api.Attempt{Task: api.Task{Origin: "TrainingJob/ns/j"}}}
+		if len(c.gang.pods) == 3 {
+			r.nodes, r.attempt.Task.Roles = append(r.nodes, "n"), []api.JobRole{{Name: "trainer", GPUs: 1}, {Name: "rollout", GPUs: 1, MaxGPUs: 4}}
+		}
 		got := "-"
 		if exit := e.verdict(r, c.gang, c.gang.ranks("ns"), noon); exit != nil {
 			got = exit.Text()
@@ -250,6 +259,8 @@ func TestLeftBy(t *testing.T) {
 		{"one is missing", gangOf(ending("0", 0, of(2))), api.Exit{Noticed: true}},
 		{"none is missing", gangOf(ending("0", 0, of(2)), ending("1", 0, of(2))), api.Exit{}},
 		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), api.Exit{Noticed: true}},
+		{"the first role saved", gangOf(ending("0", 75, of(1), deleted), ending("1", 143, of(1), deleted)), api.Exit{Noticed: true, Yielded: true, Code: 75}},
+		{"only the other did", gangOf(ending("0", 143, of(1), deleted), ending("1", 75, of(1), deleted)), api.Exit{Noticed: true, Why: "pod j-1-0 was deleted by somebody else"}},
 	} {
 		c.want.AttemptID = r.id
 		if diff := cmp.Diff(c.want, leftBy(r, c.gang)); diff != "" {
@@ -321,7 +332,7 @@ func TestRoom(t *testing.T) {
 		e.setPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "o", UID: "o"}, Spec: c.other})
 		r := e.runOf(api.AttemptID{Job: "j", Number: 1})
 		r.attempt, r.nodes = &api.Attempt{AttemptID: r.id, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}}, []string{"n", "n"}
-		r.plan = e.planOf(r, workload.Pod{Template: corev1.PodTemplateSpec{Spec: c.asks}, GPUResource: "nvidia.com/gpu"})
+		r.plan = e.planOf(r, workload.Pod{Templates: []corev1.PodTemplateSpec{{Spec: c.asks}}, GPUResource: "nvidia.com/gpu"})
 		got := ""
 		if exit := e.shortage(r); exit != nil {
 			got = exit.Why
@@ -337,7 +348,7 @@ func TestRoom(t *testing.T) {
 	e.nodes["n"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: list(map[corev1.ResourceName]string{"nvidia.com/gpu": "8", "pods": "1"})}}
 	r := e.runOf(api.AttemptID{Job: "j", Number: 1})
 	r.attempt, r.nodes = &api.Attempt{AttemptID: r.id, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}, []string{"n"}
-	r.plan = e.planOf(r, workload.Pod{Template: corev1.PodTemplateSpec{Spec: pod(80, nil)}, GPUResource: "nvidia.com/gpu"})
+	r.plan = e.planOf(r, workload.Pod{Templates: []corev1.PodTemplateSpec{{Spec: pod(80, nil)}}, GPUResource: "nvidia.com/gpu"})
 	if exit := e.shortage(r); exit != nil {
 		t.Errorf("an empty node: %+v", exit)
 	}
@@ -392,7 +403,7 @@ func TestPod(t *testing.T) {
 		},
 	}
 	a := &api.Attempt{AttemptID: api.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
-	p := &plan{attempt: a, from: workload.Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
+	p := &plan{attempt: a, from: workload.Pod{Templates: []corev1.PodTemplateSpec{own}, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), at: []api.Position{{}, {Rank: 1, Seat: 1}}, nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
 	c := Config{Tolerated: []string{"team"}}.withDefaults()
 	pod := c.pod(p, 1)
 	if pod.Name != "j-2-1" || pod.Labels[v1alpha1.LabelID] != "j-7" || pod.Labels["team"] != "x" || pod.Spec.NodeName != "" ||

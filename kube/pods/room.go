@@ -147,7 +147,8 @@ func (e *Executor) claimAt(r *run, pods map[int]*corev1.Pod, rank int) claim {
 	if p := pods[rank]; p != nil {
 		return claimOf(&p.Spec)
 	}
-	c := claim{amounts: maps.Clone(r.plan.asks.amounts), ports: slices.Clone(r.plan.asks.ports)}
+	asks := &r.plan.asks[r.plan.at[rank].Role]
+	c := claim{amounts: maps.Clone(asks.amounts), ports: slices.Clone(asks.ports)}
 	if c.amounts == nil {
 		c.amounts = map[corev1.ResourceName]int64{}
 	}

@@ -336,7 +336,7 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 	if e.mayAppear(ctx, r, now) {
 		return
 	}
-	if r.exit.Lost && r.endedWell(g) {
+	if (r.exit.Lost || r.exit.Rank >= leading(r.attempt, len(r.nodes))) && r.endedWell(g) {
 		r.exit = &api.Exit{AttemptID: r.id, At: now}
 	}
 	e.blameNode(r)

@@ -35,9 +35,16 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.prepare(ctx, r) })
 		return
 	}
-	if exit := cmp.Or(unsupported(&r.plan.from.Template.Spec, true), e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource), e.unusable(r, &r.plan.from.Template.Spec)); exit != nil {
+	if exit := e.otherGPUs(r, r.plan.from.GPUResource); exit != nil {
 		e.end(r, *exit)
 		return
+	}
+	for i := range r.plan.from.Templates {
+		spec := &r.plan.from.Templates[i].Spec
+		if exit := cmp.Or(unsupported(spec, true), e.misplaced(r, spec), e.unusable(r, spec)); exit != nil {
+			e.end(r, *exit)
+			return
+		}
 	}
 	if !e.hasRoom(r, now) {
 		return
@@ -86,6 +93,10 @@ func (e *Executor) impossible(r *run) *api.Exit {
 	if len(r.nodes) == 0 {
 		return &api.Exit{Lost: true, Why: "its placement is empty"}
 	}
+	if _, err := r.attempt.Task.Positions(len(r.nodes)); err != nil {
+		exit := refused(err.Error())
+		return &exit
+	}
 	return nil
 }
 
@@ -110,7 +121,11 @@ func (e *Executor) planOf(r *run, from workload.Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
 		from.GPUResource = request.UsualGPU // not cpu, for example: the node has it, and would give it in place of GPUs
 	}
-	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes, asks: claimOf(&from.Template.Spec)}
+	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
+	p.at, _ = r.attempt.Task.Positions(len(p.seats)) // otherwise it is impossible
+	for i := range from.Templates {
+		p.asks = append(p.asks, claimOf(&from.Templates[i].Spec))
+	}
 	for rank, s := range p.seats {
 		o := e.offerOf(e.nodes[r.nodes[rank]], from.GPUResource)
 		p.offers, p.devices = append(p.offers, o), append(p.devices, s.devices(o))
@@ -262,20 +277,23 @@ func (e *Executor) isOurs(ctx context.Context, id api.AttemptID, key client.Obje
 }
 
 // bindAll binds the pods that are not bound yet. If pods find each other by address,
-// the first pod is bound before the others.
+// the first pod is bound before the others, and the first of each role before the others of it.
 func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
-	ranks := len(r.nodes)
-	master := ""
-	if e.Rendezvous == ByIP && ranks > 1 {
-		if master = pods[0].Status.PodIP; master == "" {
-			ranks = 1
-		}
-	}
 	var todo []int
-	for rank := range ranks {
-		if pods[rank].Spec.NodeName == "" && now.Sub(r.bound[pods[rank].UID]) >= cacheLag {
-			todo = append(todo, rank)
+	told := make([]map[string]string, len(r.nodes)) // by rank: annotations
+	for rank := range r.nodes {
+		if pods[rank].Spec.NodeName != "" || now.Sub(r.bound[pods[rank].UID]) < cacheLag {
+			continue
 		}
+		if e.Rendezvous == ByIP && rank > 0 {
+			first, _ := r.plan.role(rank)
+			meet, master := pods[0].Status.PodIP, pods[first].Status.PodIP
+			if meet == "" || master == "" && rank != first {
+				continue
+			}
+			told[rank] = map[string]string{annotationMaster: master, annotationMeet: meet}
+		}
+		todo = append(todo, rank)
 	}
 	if len(todo) == 0 {
 		return // their bindings are not in the cache yet
@@ -287,7 +305,7 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	}
 	e.background(r, func() func() {
 		err := e.parallel(ctx, first, len(todo), func(ctx context.Context, i int) error {
-			return e.bind(ctx, pods[todo[i]], r.nodes[todo[i]], master)
+			return e.bind(ctx, pods[todo[i]], r.nodes[todo[i]], told[todo[i]])
 		})
 		return func() {
 			if err == nil {
@@ -315,15 +333,12 @@ func (e *Executor) unassume(r *run, rank int, p *corev1.Pod) {
 	}
 }
 
-func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string) error {
+// bind binds a pod to a node. The API server copies the annotations of a binding to the pod,
+// so these need no permission to change pods.
+func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node string, annotations map[string]string) error {
 	b := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: annotations},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}
-	if master != "" {
-		// The API server copies the annotations of a binding to the pod, so this needs
-		// no permission to change pods.
-		b.Annotations = map[string]string{annotationMaster: master}
 	}
 	err := e.Client.SubResource("binding").Create(ctx, p.DeepCopy(), b)
 	if err == nil || !apierrors.IsConflict(err) {

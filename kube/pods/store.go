@@ -21,8 +21,8 @@ import (
 // the whole.
 const annotationMilli = "fairway.dev/milli"
 
-// annotationPods is the number of pods of the gang. An operator that did not create
-// them needs it to see that some are missing.
+// annotationPods is the number of pods by whose end the attempt is judged (leading). An
+// operator that did not create them needs it to see that some are missing.
 const annotationPods = "fairway.dev/pods"
 
 // store is the cluster as seen by the cache, indexed for the executor. Its objects

@@ -5,6 +5,7 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/request"
 )
 
-// tally is the combined state of a gang's pods.
+// tally is the combined state of a gang's pods. Those that have succeeded or saved are
+// counted of the leading ones only.
 type tally struct {
 	succeeded, saved int
 	failed, lost     *api.Exit // the first of each
@@ -28,17 +30,17 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 	if !begun(g, pods) {
 		return nil // missing pods have not been created yet
 	}
-	n := len(r.nodes)
-	t := r.count(g, pods)
+	n := leading(r.attempt, len(r.nodes))
+	t := r.count(g, pods, n)
 	switch {
-	case t.failed != nil:
-		return t.failed
 	case t.saved+t.succeeded == n && t.saved > 0:
 		return &api.Exit{Yielded: true, Code: api.YieldCode}
+	case t.succeeded == n:
+		return &api.Exit{} // whatever became of other roles
+	case t.failed != nil:
+		return t.failed
 	case t.lost != nil:
 		return t.lost
-	case t.succeeded == n:
-		return &api.Exit{}
 	case t.saved > 0:
 		// The pod was asked to stop; the others get their grace period.
 		if r.yields.IsZero() {
@@ -53,6 +55,15 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 		return exit
 	}
 	return e.crowdedOut(r, pods, now)
+}
+
+// leading returns how many of a gang's pods, which are its first, decide how the attempt
+// ends: those of its first role. The others need not end well once these have.
+func leading(a *api.Attempt, pods int) int {
+	if a == nil || len(a.Task.Roles) == 0 {
+		return pods
+	}
+	return a.Task.RoleSizes(pods)[0]
 }
 
 // begun reports whether a pod of the gang has been bound, which means that all were
@@ -73,8 +84,8 @@ func begun(g *gang, pods map[int]*corev1.Pod) bool {
 	return false
 }
 
-// count sums up the pods of all ranks.
-func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
+// count sums up the pods of all ranks, of which the first n lead.
+func (r *run) count(g *gang, pods map[int]*corev1.Pod, n int) tally {
 	var t tally
 	lose := func(rank int, format string, args ...any) {
 		if t.lost == nil {
@@ -89,9 +100,11 @@ func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
 		switch {
 		case p == nil:
 			lose(rank, "the pod of rank %d is gone", rank)
-		case p.Status.Phase == corev1.PodSucceeded:
+		case rank >= n && p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodSucceeded || yielded(p)):
+			// It has ended well, and the others go on without it.
+		case p.Status.Phase == corev1.PodSucceeded && rank < n:
 			t.succeeded++
-		case p.Status.Phase == corev1.PodFailed:
+		case p.Status.Phase == corev1.PodFailed && (rank < n || !yielded(p)):
 			t.add(rank, p)
 		case removed:
 			lose(rank, "pod %s was removed", p.Name)
@@ -102,6 +115,15 @@ func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
 		}
 	}
 	return t
+}
+
+// yielded reports whether a pod ended after it had saved its work.
+func yielded(p *corev1.Pod) bool {
+	if p.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	exit, _ := failureOf(p)
+	return exit.Yielded
 }
 
 // add counts a pod that failed.
@@ -206,14 +228,14 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 	return nil
 }
 
-// endedWell reports whether all pods of an attempt that was given up came to a good end before
+// endedWell reports whether all leading pods of an attempt that was given up came to a good end before
 // anybody asked them to stop: then the job is done, and must not run again.
 func (r *run) endedWell(g *gang) bool {
 	if g == nil || len(r.nodes) == 0 {
 		return false
 	}
 	pods := g.ranks(r.namespace())
-	for rank := range r.nodes {
+	for rank := range leading(r.attempt, len(r.nodes)) {
 		p := pods[rank]
 		if p == nil {
 			p = g.gone[rank]
@@ -225,10 +247,10 @@ func (r *run) endedWell(g *gang) bool {
 	return true
 }
 
-// size returns the number of pods of an attempt: as ordered or, if that is unknown, as
-// its pods say; 0: unknown.
+// size returns the number of leading pods of an attempt: as ordered or, if that is unknown,
+// as its pods say; 0: unknown.
 func (r *run) size(pods map[int]*corev1.Pod) int {
-	n := len(r.nodes)
+	n := leading(r.attempt, len(r.nodes))
 	for _, p := range pods {
 		if told, err := strconv.Atoi(p.Annotations[annotationPods]); n == 0 && err == nil {
 			n = told
@@ -250,8 +272,10 @@ func leftBy(r *run, g *gang) api.Exit {
 			all[rank] = p
 		}
 	}
+	n := r.size(all)
+	maps.DeleteFunc(all, func(rank int, _ *corev1.Pod) bool { return n > 0 && rank >= n })
 	// A pod of which nothing is known may have been stopped at any moment.
-	noticed, saved, succeeded := len(all) < r.size(all), 0, 0
+	noticed, saved, succeeded := len(all) < n, 0, 0
 	for _, p := range all {
 		noticed = noticed || p.DeletionTimestamp != nil || !request.Ended(p)
 		switch p.Status.Phase {

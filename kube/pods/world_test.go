@@ -332,8 +332,16 @@ func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error)
 		trainer.Ports = []corev1.ContainerPort{{ContainerPort: int32(number), HostPort: int32(number)}}
 	}
 	spec := corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{trainer}}
+	var templates []corev1.PodTemplateSpec
+	for i := range max(1, len(a.Task.Roles)) {
+		own := spec.DeepCopy()
+		if len(a.Task.Roles) > 0 {
+			own.Containers[0].Image = a.Task.Roles[i].Name
+		}
+		templates = append(templates, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: *own})
+	}
 	return workload.Pod{
-		Template:  corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: spec},
+		Templates: templates,
 		Owner:     metav1.OwnerReference{APIVersion: "fairway.dev/v1alpha1", Kind: "TrainingJob", Name: name, UID: types.UID(name)},
 		Namespace: w.namespace, Name: name, GPUResource: kubetest.GPU,
 	}, nil
@@ -350,22 +358,22 @@ func (w *world) now() *state.Store {
 // submit submits a job whose pods have annotations.
 func (w *world) submit(spec sched.Spec, annotations map[string]string) sched.JobID {
 	w.t.Helper()
-	return w.submitAs(spec, annotations, new(true))
+	return w.submitAs(spec, nil, annotations, new(true))
 }
 
 // submitPlain submits a job that would lose work if it were stopped.
 func (w *world) submitPlain(spec sched.Spec, annotations map[string]string) sched.JobID {
 	w.t.Helper()
-	return w.submitAs(spec, annotations, nil)
+	return w.submitAs(spec, nil, annotations, nil)
 }
 
-func (w *world) submitAs(spec sched.Spec, annotations map[string]string, preemptible *bool) sched.JobID {
+func (w *world) submitAs(spec sched.Spec, roles []api.JobRole, annotations map[string]string, preemptible *bool) sched.JobID {
 	w.t.Helper()
 	w.mu.Lock()
 	name := fmt.Sprintf("job%d", len(w.jobs))
 	w.jobs[name] = annotations
 	w.mu.Unlock()
-	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second), Preemptible: preemptible}
+	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second), Preemptible: preemptible, Roles: roles}
 	jobs, err := w.now().Submit(w.t.Context(), admin, []api.Submission{{Spec: spec, Task: task}})
 	if err != nil {
 		w.t.Fatal(err)

@@ -79,6 +79,11 @@ func job(spec string) string {
 	return fmt.Sprintf("{kind: TrainingJob, metadata: {namespace: default, generateName: job-}, spec: {%s}}", strings.TrimPrefix(spec, ", "))
 }
 
+// roleJob is a training job without a template of its own.
+func roleJob(roles string) string {
+	return "{kind: TrainingJob, metadata: {namespace: default, generateName: job-}, spec: {roles: [" + roles + "]}}"
+}
+
 func app(spec string) string {
 	return fmt.Sprintf("{kind: App, metadata: {namespace: default, generateName: app-}, spec: {search: {trials: 3, trial: {template: {spec: {containers: [{name: main}]}}}, %s}}}", spec)
 }
@@ -110,6 +115,22 @@ func TestRules(t *testing.T) {
 		{job("topology: [{segment: 4}]"), "one of required and preferred names the level"},
 		{job("topology: [{segment: 4, required: slot}]"), "slot can only be required, and only of the whole gang"},
 		{job("topology: [{segment: 0, required: zone}]"), "segment"},
+		{job("template: {spec: {containers: [{name: main}]}}, roles: [{name: trainer, gpus: 2}, {name: rollout, gpus: 1, maxGPUs: 6, template: {spec: {containers: [{name: main}]}}}]"), ""},
+		{roleJob("{name: trainer, gpus: 1, template: {spec: {containers: [{name: main}]}}}"), ""},
+		{roleJob("{name: trainer, gpus: 1}"), "template is missing: it, or every role, says what the pods are"},
+		{roleJob("{name: trainer, gpus: 1, template: {spec: {containers: []}}}"), "template.spec.containers must name at least one container"},
+		{roleJob("{name: trainer, gpus: 1, template: {spec: {nodeName: node-1, containers: [{name: main}]}}}"), "Fairway chooses the nodes"},
+		{"{kind: TrainingJob, metadata: {namespace: default, generateName: job-}, spec: {gpus: 1}}", "template is missing"},
+		{job("roles: []"), "should have at least 1 items"},
+		{job("roles: [{name: a, gpus: 1}, {name: a, gpus: 1}]"), "each role needs its own name"},
+		{job("roles: [{name: Trainer, gpus: 1}]"), "should match"},
+		{job("roles: [{name: a, gpus: 0}]"), "should be greater than or equal to 1"},
+		{job("roles: [{name: a}]"), "gpus"},
+		{job("roles: [{name: a, gpus: 2, maxGPUs: 1}]"), "maxGPUs must be at least gpus"},
+		{job("roles: [{name: a, gpus: 1, maxGPUs: 2}, {name: b, gpus: 1, maxGPUs: 2}]"), "only one role can be elastic"},
+		{job("gpus: 2, roles: [{name: a, gpus: 2}]"), "the size of the job is the sum of its roles'"},
+		{job("minGPUs: 1, maxGPUs: 2, roles: [{name: a, gpus: 2}]"), "the size of the job is the sum of its roles'"},
+		{job("gpusPerPod: 2, gpus: 2, roles: [{name: a, gpus: 2}]"), "each pod of a role has one GPU"},
 		{job("widest: galaxy"), `supported values: "slot", "machine", "rack", "cross-rack"`},
 		{job("estimate: a while"), "should match"},
 		{job("estimate: 99999999999h"), "should match"},
@@ -161,6 +182,7 @@ func TestFixed(t *testing.T) {
 		{`{"spec": {"suspend": true, "priority": 9}}`, "only suspend can be changed"},
 		{`{"spec": {"tenant": "rich"}}`, "only suspend can be changed"},
 		{`{"spec": {"estimate": "1h"}}`, "only suspend can be changed"},
+		{`{"spec": {"roles": [{"name": "a", "gpus": 2}], "gpus": null}}`, "only suspend can be changed"},
 		{`{"spec": {"model": null}}`, "only suspend can be changed"},
 		{`{"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "other"}]}}}}`, "only suspend can be changed"},
 		{`{"spec": {"suspend": true, "template": {"spec": {"hostNetwork": true}}}}`, "only suspend can be changed"},

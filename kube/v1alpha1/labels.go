@@ -13,6 +13,7 @@ const (
 	LabelID      = "fairway.dev/id"      // ID of the job in the fairway command
 	LabelAttempt = "fairway.dev/attempt" // number of the attempt, from 1
 	LabelRank    = "fairway.dev/rank"    // of the pod in the gang, from 0
+	LabelRole    = "fairway.dev/role"    // of the pod, in a job with roles
 	// LabelManaged, on a batch Job, TrainJob or PodGroup, makes Fairway schedule it.
 	// Its value is the tenant, or "true" for the only tenant of the namespace.
 	LabelManaged = "fairway.dev/managed"

@@ -31,6 +31,21 @@ func TemplateOf(pod corev1.PodSpec) PodTemplate {
 	return PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: pod}}
 }
 
+// Templates returns the templates of the pods of each role, in order; without roles, the one
+// of the job.
+func (s *TrainingJobSpec) Templates() []*PodTemplate {
+	if len(s.Roles) == 0 {
+		return []*PodTemplate{&s.Template}
+	}
+	out := make([]*PodTemplate, len(s.Roles))
+	for i := range s.Roles {
+		if out[i] = &s.Roles[i].Template; reflect.ValueOf(out[i]).Elem().IsZero() {
+			out[i] = &s.Template
+		}
+	}
+	return out
+}
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *PodTemplate) UnmarshalJSON(text []byte) error {
 	*t = PodTemplate{}

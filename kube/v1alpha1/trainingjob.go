@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.status.tenant`,priority=1
 // +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.app`,priority=1
+// +kubebuilder:printcolumn:name="Roles",type=string,JSONPath=`.status.roles`,priority=1
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1
 // +kubebuilder:printcolumn:name="Details",type=string,JSONPath=`.status.why`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -57,10 +58,14 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.gpus in self.sizes",message="gpus must be one of sizes"
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.sizes.isSorted()",message="sizes must be in ascending order"
 // +kubebuilder:validation:XValidation:rule="!has(self.preemptible) || !self.preemptible || !has(self.nonPreemptible) || !self.nonPreemptible",message="preemptible and nonPreemptible contradict each other"
-// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) >= 1",message="template.spec.containers must name at least one container"
+// +kubebuilder:validation:XValidation:rule="has(self.template) || (has(self.roles) && self.roles.all(r, has(r.template)))",message="template is missing: it, or every role, says what the pods are"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) >= 1)",message="template.spec.containers must name at least one container"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || (self.gpus == 1 && !has(self.minGPUs) && !has(self.maxGPUs) && !has(self.sizes))",message="gpus, minGPUs, maxGPUs and sizes must be left out: the size of the job is the sum of its roles'"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.gpusPerPod) || self.gpusPerPod == 1",message="gpusPerPod must be left out: each pod of a role has one GPU"
 type TrainingJobSpec struct {
 	// The GPUs of the gang, which are allocated all at once or not at all. For an
-	// elastic job, the size that it gets under policies that do not resize jobs.
+	// elastic job, the size that it gets under policies that do not resize jobs. It is
+	// left out if there are roles: then it is the sum of theirs.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
@@ -225,11 +230,50 @@ type TrainingJobSpec struct {
 	// +optional
 	Consolidate bool `json:"consolidate,omitempty"`
 
-	// The template of the gang's pods, which are identical. Fairway adds the number of
-	// GPUs, the node, and the environment that torchrun would set. It respects
-	// nodeSelector, node affinity and tolerations.
+	// The parts of the gang, each with its own pods and size, such as a trainer and rollout
+	// workers. All start together at their smallest sizes or not at all, and one of them may
+	// be elastic. The first leads: the job has finished when all its pods have.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(s, s.name == r.name))",message="each role needs its own name"
+	// +kubebuilder:validation:XValidation:rule="self.filter(r, has(r.maxGPUs) && r.maxGPUs > r.gpus).size() <= 1",message="only one role can be elastic; leave out maxGPUs of the others"
+	Roles []JobRole `json:"roles,omitempty"`
+
+	// The template of the gang's pods, which are identical, or of those of its roles that
+	// have none. Fairway adds the number of GPUs, the node, and the environment that
+	// torchrun would set. It respects nodeSelector, node affinity and tolerations.
+	// +optional
 	// +structType=atomic
-	Template PodTemplate `json:"template"`
+	Template PodTemplate `json:"template,omitzero"`
+}
+
+// JobRole is a part of a gang.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.maxGPUs) || self.maxGPUs >= self.gpus",message="maxGPUs must be at least gpus"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) >= 1)",message="template.spec.containers must name at least one container"
+type JobRole struct {
+	// Small letters, digits and dashes.
+	// +kubebuilder:validation:MaxLength=31
+	// +kubebuilder:validation:Pattern=`^[a-z]([a-z0-9-]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// The GPUs of the role, with a pod for each.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	GPUs int32 `json:"gpus"`
+	// The maximum number of GPUs, if the role is elastic. To resize the job, Fairway asks it
+	// to save a checkpoint, stops it, and starts it again with more or fewer pods of the
+	// role.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	MaxGPUs *int32 `json:"maxGPUs,omitempty"`
+	// The template of the role's pods. Default: that of the job. The pods of all roles
+	// must be content with the same nodes.
+	// +optional
+	// +structType=atomic
+	Template PodTemplate `json:"template,omitzero"`
 }
 
 // TopologyRule asks for one domain of a level. The levels are slot, machine, rack and
@@ -307,6 +351,9 @@ type TrainingJobStatus struct {
 	// The GPUs that the job holds, and those that it asks for, such as 4/1-8.
 	// +optional
 	Size string `json:"size,omitempty"`
+	// How its GPUs are divided among its roles, such as trainer 1, rollout 3 (1 to 6).
+	// +optional
+	Roles string `json:"roles,omitempty"`
 	// Throughput times statistical efficiency, as its agent last measured it: examples
 	// per second, counted as at the initial batch size.
 	// +optional

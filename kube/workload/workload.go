@@ -14,8 +14,8 @@ import (
 
 // Pod is what the pods of an attempt are made from.
 type Pod struct {
-	Template    corev1.PodTemplateSpec
-	Owner       metav1.OwnerReference // the controller of the pods
+	Templates   []corev1.PodTemplateSpec // one for each role of the job; without roles, one
+	Owner       metav1.OwnerReference    // the controller of the pods
 	Namespace   string
 	Name        string // of the job: pods are named after it
 	GPUResource corev1.ResourceName

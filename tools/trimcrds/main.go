@@ -131,7 +131,7 @@ func refuseFields(schema, pod map[string]any, types map[string]string) {
 		if types[f.Path] == "" {
 			continue
 		}
-		in, path, rule := pod, "self.template.spec", "!has(self.template.spec)"
+		in, path, rule := pod, "self.template.spec", "!has(self.template) || !has(self.template.spec)"
 		parts := strings.Split(f.Path, ".")
 		for i, name := range parts {
 			path += "." + name

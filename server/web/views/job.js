@@ -127,7 +127,8 @@ function facts(job, x, now) {
   return [
     ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
     ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') + ' of ' + sizes(job) : holding.includes(job.state) ? '–' : job.ended ? null : 'nothing of ' + sizes(job)],
-    ['Roles', (job.roles || []).map((r) => r.name + ' ' + sizes(r)).join(', ')],
+    ['Roles', (job.roles || []).map((r, i) => r.name + ' ' + (job.held_roles && r.max_gpus > r.gpus ? job.held_roles[i] + ' of ' : '') + sizes(r)).join(', ')],
+    ['Plan', x?.plans || job.plan],
     ['Asked for', job.ended ? sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs') : null],
     ['Where', held.join('; ')],
     ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
@@ -160,7 +161,7 @@ function details(job, now) {
 
 // specification shows what was submitted; values are text, whatever they hold.
 function specification(job) {
-  const { status, state, held, reason, exit, last, rho, fair_share, left_s, agent, ended, paused_by, ...asked } = job;
+  const { status, state, held, held_roles, reason, exit, last, rho, fair_share, left_s, agent, ended, paused_by, ...asked } = job;
   return [
     h('p', { class: 'note' }, 'Command'), h('pre', { class: 'code', tabindex: 0 }, (job.command || []).map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : JSON.stringify(a))).join(' ')),
     h('p', { class: 'note' }, 'Request'), h('pre', { class: 'code', tabindex: 0 }, JSON.stringify(asked, null, 2)),
