@@ -249,7 +249,8 @@ const searchTuners = `
 The same search with every way to sample trials and to stop them early, under ` + "`fifo`" + ` with 4 GPUs
 for each trial, over %d trainings of a small network that reads digits (` + "`go run ./lab/curves`" + `): 81
 epochs each, of which the best reaches %.1f %%. Each search has %d trials. A search takes the
-nearest training that it has not had yet. ` + "`fairway sim --search`" + ` does the same with other tables.
+nearest training that it has not had yet. HyperBand's are its first bracket, of 81 trials, and 19 of
+the 34 of its second. ` + "`fairway sim --search`" + ` does the same with other tables.
 
 | trials | stopping | GPU hours | search | stopped early | best found |
 |---|---|---|---|---|---|
