@@ -5,6 +5,9 @@
 data in plain PyTorch, with the agent, and with the agent and co-adaptation.
 
     python3 bench/overhead.py --device cuda --model resnet50 --batch 64
+    python3 bench/overhead.py --device cuda --model gpt --batch 8 --amp --optimizer adam --turns 12 --steps 15
+
+A gpt is divided by FSDP2 in every kind, among ranks of which there may be one.
 
 The four kinds run in turns, a stretch of steps each, and every stretch is
 compared with the plain one of its turn, so that a machine that gets slower or
@@ -23,19 +26,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import fairway.torch
 from fairway.agent import Agent
 from fairway.env import read
-from fairway.torch.gang import Reducer, device_of
+from fairway.torch.gang import Reducer, device_of, group_of_one
 
 KINDS = ("plain", "plain again", "agent, adaptation off", "agent, adaptation on")
 EXAMPLES = 4096
@@ -84,7 +88,34 @@ def small() -> nn.Module:
                          nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, 1000))  # fmt: skip
 
 
-MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {"small": (small, 32), "resnet50": (resnet50, 224)}
+class GPT(nn.Module):
+    """A decoder of a billion parameters that predicts the word after a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, 2048), nn.Embedding(LENGTH, 2048)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(2048, 16, 4 * 2048, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+            for _ in range(18)
+        )
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False)
+
+    def forward(self, text: torch.Tensor) -> torch.Tensor:
+        """The scores of the next word."""
+        x = self.words(text) + self.places.weight
+        for layer in self.layers:
+            x = layer(x, src_mask=self.mask, is_causal=True)
+        return x[:, -1] @ self.words.weight.T
+
+
+WORDS, LENGTH = 50304, 1024
+
+# What makes a model, and what makes a batch for it on a device.
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, torch.device], torch.Tensor]]] = {
+    "small": (small, lambda n, where: torch.randn(n, 3, 32, 32, device=where)),
+    "resnet50": (resnet50, lambda n, where: torch.randn(n, 3, 224, 224, device=where)),
+    "gpt": (GPT, lambda n, where: torch.randint(WORDS, (n, LENGTH), device=where)),
+}
 
 SINK = """
 import socketserver, sys
@@ -104,16 +135,13 @@ server.serve_forever()
 class Bench:
     """One copy of the training, of one kind."""
 
-    def __init__(self, args: argparse.Namespace, kind: str, images: torch.Tensor, folder: str) -> None:
+    def __init__(self, args: argparse.Namespace, kind: str, inputs: torch.Tensor, folder: str) -> None:
         make, _ = MODELS[args.model]
         torch.manual_seed(0)
-        self.args, self.images = args, images
-        self.device = images.device
+        self.args, self.inputs = args, inputs
+        self.device = inputs.device
         model = make().to(self.device)
-        if args.optimizer == "adam":
-            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-        else:
-            self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+        divided = args.model == "gpt"
         labels = TensorDataset(torch.arange(EXAMPLES) % 1000)
         self.loader = DataLoader(labels, batch_size=args.batch, shuffle=True, drop_last=True)
         self.run: Any = None
@@ -123,13 +151,40 @@ class Bench:
             on = kind.endswith("on")
             environ.update(FAIRWAY_JOB="bench", FAIRWAY_API=f"unix://{folder}/sink", FAIRWAY_TOKEN="t", FAIRWAY_REPORT_SECONDS="30")
             environ.update(FAIRWAY_ADAPT="1" if on else "0", FAIRWAY_BATCH_MAX=str(8 * args.batch))
-            agent = Agent(read(environ))
-            self.run = fairway.torch.wrap(model, self.optimizer, self.loader, epochs=1e9, device=self.device, checkpoint_every=1e9, agent=agent)
+            options: dict[str, Any] = {"epochs": 1e9, "device": self.device, "checkpoint_every": 1e9, "agent": Agent(read(environ))}
+            if divided:
+                from fairway.torch import fsdp
+
+                self.run = fsdp.wrap(model, self.make_optimizer, self.loader, **options)
+            else:
+                self.run = fairway.torch.wrap(model, self.make_optimizer(model.parameters()), self.loader, **options)
             self.model = self.run.model
+        elif divided:
+            self.divide(model)
         elif read(environ).world > 1:
             ids = [self.device.index] if self.device.type == "cuda" else None
             self.model = nn.parallel.DistributedDataParallel(model, device_ids=ids)
+        if self.run is None:
+            self.optimizer = self.make_optimizer(self.model.parameters())
         self.batches = iter(self.run) if self.run is not None else self.forever()
+
+    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The one of --optimizer."""
+        if self.args.optimizer == "adam":
+            return torch.optim.Adam(parameters, lr=1e-4)
+        return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+    def divide(self, model: nn.Module) -> None:
+        """FSDP2 as a script without Fairway has it."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        if not dist.is_initialized():
+            group_of_one(self.device)
+        mesh, many = init_device_mesh(self.device.type, (dist.get_world_size(),)), dist.get_world_size() > 1
+        for layer in model.layers:
+            fully_shard(layer, mesh=mesh, reshard_after_forward=many)
+        fully_shard(model, mesh=mesh, reshard_after_forward=many)
 
     def forever(self) -> Iterator[Any]:
         """The batches of a plain loop, epoch after epoch."""
@@ -145,7 +200,7 @@ class Bench:
         for _ in range(count):
             (labels,) = next(self.batches)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.amp):
-                loss = nn.functional.cross_entropy(self.model(self.images[: len(labels)]).float(), labels)
+                loss = nn.functional.cross_entropy(self.model(self.inputs[: len(labels)]).float(), labels)
             if self.run is not None:
                 self.run.step(loss)
                 continue
@@ -168,14 +223,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     Reducer(env, device)
     if device.type == "cpu":
         torch.set_num_threads(args.threads)
-    side = MODELS[args.model][1]
-    images = torch.randn(args.batch, 3, side, side, device=device)
+    inputs = MODELS[args.model][1](args.batch, device)
     with tempfile.TemporaryDirectory() as folder:
         sink = subprocess.Popen([sys.executable, "-c", SINK, folder + "/sink"], stdout=subprocess.PIPE)
         assert sink.stdout is not None
         sink.stdout.readline()
         try:
-            benches = {kind: Bench(args, kind, images, folder) for kind in KINDS}
+            benches = {kind: Bench(args, kind, inputs, folder) for kind in KINDS}
             for bench in benches.values():
                 bench.steps(args.warmup)
             times: dict[str, list[float]] = {kind: [] for kind in KINDS}
