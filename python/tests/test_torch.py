@@ -3,6 +3,7 @@
 
 """The agent with real PyTorch: gangs of processes over gloo."""
 
+import dataclasses
 import functools
 import io
 import json
@@ -458,6 +459,38 @@ class Kinds(unittest.TestCase):
             self.wrap(data=torch.utils.data.DataLoader(Stream(), batch_size=2, num_workers=1), examples=10)
         with self.assertRaisesRegex(ValueError, "fewer examples"):
             self.train(self.wrap(data=Stream(3), examples=10))
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class LargeModels(unittest.TestCase):
+    def test_entries_stand_for_all(self):
+        from fairway.torch import gradients
+
+        def lengths(thin, accumulated):
+            torch.manual_seed(7)
+            model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.Linear(1024, 64))
+            optimizer = torch.optim.Adam(model.parameters())
+            with mock.patch.multiple(gradients, _WHOLE=1000 if thin else 1 << 26, _ENTRIES=4096):
+                meter = gradients.Meter(model, optimizer, 1)
+                for _ in range(30):
+                    for part in range(accumulated):
+                        (model(torch.randn(8, 256)).square().mean() / accumulated).backward()
+                        if part == 0:
+                            meter.first(accumulated)
+                    optimizer.step()
+                    meter.batch(accumulated, 1.0)
+                    optimizer.zero_grad()
+                looked = sum(d.numel() for d in meter._precondition._divisors.values())
+                return looked, [x for taken in meter.drain() for x in dataclasses.astuple(taken)]
+
+        for accumulated in (1, 4):
+            all_, whole = lengths(False, accumulated)
+            some, few = lengths(True, accumulated)
+            self.assertLess(some, all_ / 10)
+            self.assertEqual(len(whole), len(few))
+            for a, b in zip(whole, few):
+                self.assertAlmostEqual(a / b, 1, delta=0.1)
+
 
 
 @unittest.skipIf(torch is None, "this interpreter has no torch")

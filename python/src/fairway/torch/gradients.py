@@ -16,6 +16,8 @@ from fairway.loop import Lengths, Pair, Several
 
 _WARMUP = 5  # steps after which Adam's second moments are good for something
 _REFRESH = 16  # steps between two looks at them
+_WHOLE = 1 << 26  # parameters of a model of which every one is measured
+_ENTRIES = 1 << 17  # of each tensor that are measured of a larger one
 
 
 class Meter:
@@ -26,14 +28,18 @@ class Meter:
     successive gradients are paired.
 
     With shards, the ranks have parts of one gradient, which is treated like that of one
-    GPU: the squared lengths of the parts are added up."""
+    GPU: the squared lengths of the parts are added up.
+
+    Of large models, evenly spread entries of each tensor stand for all of them: to keep
+    a second gradient and its divisors would take as much memory as Adam does."""
 
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: int, shards: Optional["Shards"] = None
     ) -> None:
         self._shards = shards
         self._params = [p for g in optimizer.param_groups for p in g["params"] if p.requires_grad]
-        self._precondition = Preconditioner(optimizer)
+        self._thin = sum(local(p).numel() for p in self._params) > _WHOLE
+        self._precondition = Preconditioner(optimizer, self._thin)
         self._world = world
         self._part: Optional[torch.Tensor] = None
         self._before: Optional[tuple[torch.Tensor, torch.Tensor]] = None  # the last gradient, and its squared length
@@ -45,7 +51,7 @@ class Meter:
 
     def bucket(self, bucket: dist.GradBucket) -> None:
         """Takes in a bucket of this replica's gradient, before the exchange."""
-        if self._precondition.active:
+        if self._precondition.active or self._thin:
             square = self._square(bucket.gradients(), bucket.parameters())
         else:
             square = _square(bucket.buffer())
@@ -129,7 +135,8 @@ class Meter:
             return self._total(torch.stack([n.float() for n in torch._foreach_norm(gradients)]).square().sum())
 
     def _own(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        return gradients if self._shards is None else self._shards.own(gradients)
+        own = gradients if self._shards is None else self._shards.own(gradients)
+        return [_stand_in(g) for g in own] if self._thin else own
 
     def _total(self, square: torch.Tensor) -> torch.Tensor:
         return square if self._shards is None else self._shards.total(square)
@@ -172,8 +179,8 @@ class Preconditioner:
     """What Adam and its relatives divide gradients by: the root of the second
     moments. The noise scale that counts is that of the gradients divided so."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self._optimizer = optimizer
+    def __init__(self, optimizer: torch.optim.Optimizer, thin: bool) -> None:
+        self._optimizer, self._thin = optimizer, thin
         self._steps = 0
         self._divisors: dict[int, torch.Tensor] = {}
         self._flat: Optional[tuple[int, torch.Tensor]] = None
@@ -208,7 +215,7 @@ class Preconditioner:
             for group in self._optimizer.param_groups:
                 for p in group["params"]:
                     state = states.get(p, {})
-                    divisor = _divisor(state, group)
+                    divisor = _divisor(state, group, self._thin)
                     if p.requires_grad and divisor is None:
                         return False  # not such an optimiser, or not all of them have run
                     divisors[id(p)] = divisor
@@ -216,13 +223,27 @@ class Preconditioner:
         return True
 
 
-def _divisor(state: dict[str, Any], group: dict[str, Any]) -> Optional[torch.Tensor]:
+def _divisor(state: dict[str, Any], group: dict[str, Any], thin: bool) -> Optional[torch.Tensor]:
     if "exp_avg_sq" not in state or "betas" not in group:
         return None
     steps = float(state.get("step", 0))
     if steps < _WARMUP:
         return None
-    return (local(state["exp_avg_sq"]) / (1 - group["betas"][1] ** steps)).sqrt_().add_(group.get("eps", 1e-8))
+    moments = local(state["exp_avg_sq"])
+    return ((_entries(moments) if thin else moments) / (1 - group["betas"][1] ** steps)).sqrt_().add_(group.get("eps", 1e-8))
+
+
+def _entries(tensor: torch.Tensor) -> torch.Tensor:
+    """Evenly spread entries of a tensor. Their distance is odd, so that they are not all of
+    the same columns."""
+    flat = tensor.reshape(-1)
+    return flat[:: flat.numel() // _ENTRIES | 1] if flat.numel() >= 2 * _ENTRIES else flat
+
+
+def _stand_in(gradient: torch.Tensor) -> torch.Tensor:
+    """Entries of a gradient, lengthened so that they are as long as it is."""
+    few = _entries(gradient)
+    return few if few.numel() == gradient.numel() else few * (gradient.numel() / few.numel()) ** 0.5
 
 
 def _square(flat: torch.Tensor) -> torch.Tensor:
