@@ -11,6 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // AgentReport is what the agent of a running attempt tells. Everything is
@@ -93,6 +94,9 @@ type Training struct {
 	// Noise is the gradient noise scale now, in examples; 0: not known.
 	Noise   float64          `json:"noise,omitempty"`
 	Samples []goodput.Sample `json:"samples,omitempty"`
+	// Parts is what a step under the attempt's plan spends besides computing, as it was
+	// measured last; nil: it was not.
+	Parts *plan.Parts `json:"parts,omitempty"`
 	// Stop is the user's rule for when the training has converged, for policies that
 	// predict it. Steps is left out: the daemon knows the whole of the work.
 	Stop goodput.Stop `json:"stop,omitzero"`
@@ -284,6 +288,11 @@ func (t *Training) validate() error {
 	for i, s := range t.Samples {
 		if err := s.Validate(); err != nil {
 			return Errorf(Invalid, "%w", err).On(fmt.Sprintf("training.samples[%d]", i))
+		}
+	}
+	if t.Parts != nil {
+		if err := t.Parts.Validate(); err != nil {
+			return Errorf(Invalid, "%w", err).On("training.parts")
 		}
 	}
 	return nil

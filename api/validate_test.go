@@ -179,6 +179,7 @@ func TestAgentReportValidate(t *testing.T) {
 		{"no limits", api.AgentReport{Training: &api.Training{}}, "training.limits"},
 		{"negative noise", api.AgentReport{Training: &api.Training{Limits: limits, Noise: -1}}, "training.noise"},
 		{"noise is no number", api.AgentReport{Training: &api.Training{Limits: limits, Noise: nan}}, "training.noise"},
+		{"a part of a step that is negative", api.AgentReport{Training: &api.Training{Limits: limits, Parts: &plan.Parts{Wait: -1}}}, "training.parts"},
 		{"batch beyond the limit", api.AgentReport{Training: &api.Training{Limits: limits, Fixed: 65}}, "training.fixed"},
 		{"many samples", api.AgentReport{Training: &api.Training{Limits: limits, Samples: make([]goodput.Sample, 1001)}}, "training.samples"},
 		{"bad sample", api.AgentReport{Training: &api.Training{Limits: limits, Samples: []goodput.Sample{good, {}}}}, "training.samples[1]"},

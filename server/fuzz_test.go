@@ -65,8 +65,8 @@ func FuzzSearch(f *testing.F) {
 
 func FuzzReport(f *testing.F) {
 	fuzzBody(f, "POST", "/v1/agent/report", "attempt",
-		`{"done":12,"work":100,"rate":1.5,"checkpoint":true,"training":{"limits":{"initial":8,"max":64,"local_min":1,"local_max":8},"noise":4,"samples":[{"nodes":1,"gpus":2,"local":4,"step":0.1,"sync":0.05}]},"point":{"done":1,"loss":0.5,"metrics":{"acc":1}}}`,
-		`{"done":-1}`, `{"training":{}}`, `{"training":{"samples":[{}]}}`, `{"point":{"metrics":{"":0}}}`)
+		`{"done":12,"work":100,"rate":1.5,"checkpoint":true,"training":{"limits":{"initial":8,"max":64,"local_min":1,"local_max":8},"noise":4,"samples":[{"nodes":1,"gpus":2,"local":4,"step":0.1,"sync":0.05}],"parts":{"exchange":0.03,"wait":0.01,"bubble":0.02}},"point":{"done":1,"loss":0.5,"metrics":{"acc":1}}}`,
+		`{"done":-1}`, `{"training":{}}`, `{"training":{"samples":[{}]}}`, `{"training":{"limits":{"initial":8,"max":8,"local_min":1,"local_max":8},"parts":{"exchange":-1}}}`, `{"point":{"metrics":{"":0}}}`)
 }
 
 func FuzzToken(f *testing.F) {

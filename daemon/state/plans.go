@@ -145,7 +145,11 @@ func (t *tx) fitPlans(x *entry, now *api.Training) (*goodput.Report, error) {
 	}
 	c, at := t.mem.choice(x, x.Job.Placement)
 	if step := meanStep(now.Samples, at.GPUs); c != nil && x.Plan != nil && step > 0 {
-		next, err := c.Measured(plan.Sample{Plan: *x.Plan, At: at, Step: step})
+		sample := plan.Sample{Plan: *x.Plan, At: at, Step: step}
+		if now.Parts != nil {
+			sample.Parts = *now.Parts
+		}
+		next, err := c.Measured(sample)
 		if err != nil {
 			return nil, api.Errorf(api.Invalid, "%w", err).On("training.samples")
 		}
@@ -220,7 +224,7 @@ func (m *memory) planText(x *entry) string {
 		return ""
 	}
 	now, measured := c.Step(*x.Plan, at)
-	parts := []string{fmt.Sprintf("%s, %s%s", x.Plan, stepText(now), basis(measured))}
+	parts := []string{fmt.Sprintf("%s, %s%s%s", x.Plan, stepText(now), basis(measured), spentText(c.Parts(*x.Plan, at), now))}
 	const others = 2
 	var here []string
 	for _, p := range c.Plans {
@@ -250,6 +254,20 @@ func basis(measured bool) string {
 		return " (measured)"
 	}
 	return " (predicted)"
+}
+
+// spentText says what of a step is not computing, if that was measured.
+func spentText(p plan.Parts, step float64) string {
+	text := ""
+	for _, part := range []struct {
+		seconds float64
+		doing   string
+	}{{p.Exchange, "with exchanges under way"}, {p.Wait, "waiting for them"}, {p.Bubble, "waiting for other stages"}} {
+		if part.seconds > 0 {
+			text += fmt.Sprintf(", %.0f %% of it %s", 100*min(1, part.seconds/step), part.doing)
+		}
+	}
+	return text
 }
 
 // compared says how the time of a step compares with another's.

@@ -45,15 +45,20 @@ func (d *desk) planOf(id sched.JobID) string {
 	return ""
 }
 
-// steps lets a planned job train and report how long its steps take, in seconds.
-func (d *desk) steps(id sched.JobID, done, seconds float64) {
+// steps lets a planned job train and report how long its steps take, in seconds, and what
+// they are spent on, if that was measured.
+func (d *desk) steps(id sched.JobID, done, seconds float64, spent ...plan.Parts) {
 	d.t.Helper()
+	var parts *plan.Parts
+	if len(spent) > 0 {
+		parts = &spent[0]
+	}
 	j := d.job(id)
 	gpus := j.Status.Placement.GPUs()
 	d.report(id, j.Status.Starts, api.AgentReport{
 		Done: done, Work: 32 * 10_000, Rate: 32 / seconds, Can: new(sched.Resizes),
 		Training: &api.Training{
-			Limits: goodput.Limits{Initial: 32, Max: 32, LocalMin: 1, LocalMax: 32}, Fixed: 32,
+			Limits: goodput.Limits{Initial: 32, Max: 32, LocalMin: 1, LocalMax: 32}, Fixed: 32, Parts: parts,
 			Samples: []goodput.Sample{{Nodes: 1, GPUs: gpus, Local: 8, Step: seconds, Count: 10}},
 		},
 	})
@@ -96,9 +101,11 @@ func TestPlanTravels(t *testing.T) {
 	d.wantDurable()
 
 	d.clock.add(time.Minute)
-	d.steps(id, 320, 2)
+	d.steps(id, 320, 2, plan.Parts{Exchange: 0.6, Wait: 0.2, Bubble: 0.1})
+	d.steps(id, 640, 2) // without parts: those before still hold
 	text := d.explain(ann, id).Plans
-	for _, part := range []string{want.String() + ", 2 s a step (measured); ", "fsdp4 would be ", " (predicted) but needs 4 GPUs"} {
+	spent := ", 30 % of it with exchanges under way, 10 % of it waiting for them, 5 % of it waiting for other stages; "
+	for _, part := range []string{want.String() + ", 2 s a step (measured)" + spent, "fsdp4 would be ", " (predicted) but needs 4 GPUs"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("explained as %q; want %q in it", text, part)
 		}

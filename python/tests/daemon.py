@@ -32,12 +32,15 @@ def problem(report: Any) -> Optional[str]:
     training = report.get("training")
     if training is not None:
         limits = training["limits"]
-        if set(limits) != {"initial", "max", "local_min", "local_max"} or set(training) - {"limits", "fixed", "noise", "samples"}:
+        if set(limits) != {"initial", "max", "local_min", "local_max"} or set(training) - {"limits", "fixed", "noise", "samples", "parts"}:
             return "training"
         if not (1 <= limits["initial"] <= limits["max"] and 1 <= limits["local_min"] <= limits["local_max"]):
             return "limits"
         if not 0 <= training.get("fixed", 0) <= limits["max"] or not 0 <= training.get("noise", 0) < math.inf:
             return "fixed or noise"
+        parts = training.get("parts", {})
+        if set(parts) - {"exchange", "wait", "bubble"} or not all(0 <= seconds <= 1e9 for seconds in parts.values()):
+            return f"parts {parts}"
         for s in training.get("samples", []):
             ints = all(isinstance(s[k], int) for k in ("nodes", "gpus", "local"))
             good = 1 <= s["nodes"] <= s["gpus"] and s["local"] >= 1 and 0 <= s["sync"] < s["step"] <= 1e9

@@ -30,7 +30,7 @@ fairway.loop._STILL = fairway.loop._WRITING = 1.0  # checkpoints in memory may b
 def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0, titan: bool = False) -> None:
     """A tiny GPT, or TorchTitan's Llama. Rank 0 appends each step, its plan and its loss to the file "losses". A
     file "pace" has the seconds that it pauses in each step, by the name of its plan; "":
-    under any other. A file "disk" says how the disk is."""
+    under any other. A file "late" has those that a rank pauses besides. A file "disk" says how the disk is."""
     torch.manual_seed(7 if os.environ.get("RANK", "0") == "0" else 8)  # the model of rank 0 counts
     data = fsdp_gpt.Text(16, 6000)
     if titan:
@@ -53,7 +53,7 @@ def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0, titan: bool =
             if log is not None:
                 log.write(json.dumps([run.loop.position // 8, name, statistics.fmean(parts)]) + "\n")
             parts.clear()
-        time.sleep(_pause(folder, name))
+        time.sleep(_pause(folder, name) + _read(folder, "late").get(str(run.agent.env.rank), 0.0))
         run.step(loss)
 
 

@@ -132,6 +132,23 @@ class Sharded(unittest.TestCase):
         samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
         self.assertEqual({(s["gpus"], s["sync"]) for s in samples} - {(1, 0.0)}, {(2, 0.0)})
 
+    def test_steps_are_taken_apart(self):
+        """One rank comes 1 s late to each exchange. The other waits for it, so they wait for half
+        of that in the mean, but the exchange takes no longer by it."""
+        for number, plan in enumerate(("fsdp2", "tp2"), 1):
+            (self.folder / "late").write_text('{"1": 1.0}')
+            more = dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN=plan, FAIRWAY_CHECKPOINT_DIR=str(self.folder / plan))
+            codes, outputs = Running([JOB, "gpt", str(self.folder), "8"], 2, more).wait()
+            self.assertEqual(codes, [0, 0], outputs)
+            (parts,) = [r["training"]["parts"] for r in self.daemon.reports if "parts" in r.get("training", {})]
+            self.daemon.reports.clear()
+            print(f"\n  {plan}: {parts}")
+            self.assertGreater(parts["exchange"], 0)
+            self.assertLess(parts["exchange"], 0.9)
+            self.assertGreater(parts["wait"], 0.45)
+            self.assertEqual(parts["bubble"], 0)
+        self.assertEqual(self.daemon.problems, [])
+
     def test_a_lost_node_costs_a_few_steps(self):
         """A rank on node a and one on b, nothing on the disk. Both die, and with a its
         memory: b has both parts, of which the rank on another node gets its own."""

@@ -20,7 +20,7 @@ from fairway.agent import YIELD, Agent
 from fairway.env import Environment
 from fairway.gang import Gang
 from fairway.goodput import Config, Limits
-from fairway.loop import Loop, Options, Pair, Several, limits_of
+from fairway.loop import Loop, Options, Pair, Parts, Several, limits_of
 from fairway.order import Order
 from fairway.timing import StepTimer
 from tests.daemon import Daemon, wait_for
@@ -129,6 +129,36 @@ class LoopTests(unittest.TestCase):
         self.assertLess(loop._next_near - time.monotonic(), 30.0 + 1e-9)
         loop._save_near()
         self.assertGreater(loop._next_near - time.monotonic(), 45.0)
+
+    def test_a_step_is_taken_apart_now_and_then(self):
+        """It is none of the steps that are timed, and the next one follows so much later that
+        the cost does not matter. What one rank cannot tell is not told."""
+        loop, told, found = make_loop(), [], [Parts(0.5, 0.25, 0.0), None]
+        loop.agent.spent = told.append
+
+        class Watching:
+            began = ended = 0
+
+            def begin(self):
+                self.began += 1
+
+            def end(self):
+                self.ended += 1
+                time.sleep(0.2)
+                return found[self.ended - 1]
+
+        loop.recorder = Watching()
+        for n in range(1, 9):
+            loop.step_done()
+            self.assertEqual(loop.recorder.began, int(n >= 4), n)
+            self.assertEqual(loop.recorder.ended, int(n >= 5), n)
+        self.assertEqual(told, [{"exchange": 0.5, "wait": 0.25, "bubble": 0.0}])
+        self.assertLess(max(loop._timer._recent), 0.2)
+        self.assertGreater(loop._next_parts - time.monotonic(), 90.0)  # 0.2 s are 0.2 % of 100 s
+        loop._next_parts = 0.0
+        loop.step_done()
+        loop.step_done()
+        self.assertEqual((loop.recorder.ended, len(told)), (2, 1))
 
     def test_not_opted_in(self):
         """Without co-adaptation nothing of it happens, whatever the daemon says."""

@@ -21,6 +21,17 @@ type Choice struct {
 	Known []Sample `json:"known,omitempty"`
 }
 
+// Parts returns what a step under a plan on a placement was measured to spend besides
+// computing; zero: nothing is known.
+func (c *Choice) Parts(p Plan, at Place) Parts {
+	for _, s := range c.Known {
+		if s.Plan == p && s.At == at {
+			return s.Parts
+		}
+	}
+	return Parts{}
+}
+
 // Step returns the seconds of a step under a plan that fits on a placement, and whether
 // they were measured there.
 func (c *Choice) Step(p Plan, at Place) (step float64, measured bool) {
@@ -35,6 +46,11 @@ func (c *Choice) Step(p Plan, at Place) (step float64, measured bool) {
 // Measured returns the choice with a measured step more, fitted to all of them.
 func (c *Choice) Measured(s Sample) (*Choice, error) {
 	next := *c
+	for _, old := range c.Known {
+		if old.Plan == s.Plan && old.At == s.At && s.Parts == (Parts{}) {
+			s.Parts = old.Parts // measured now and then
+		}
+	}
 	next.Known = slices.DeleteFunc(slices.Clone(c.Known), func(old Sample) bool { return old.Plan == s.Plan && old.At == s.At })
 	if len(next.Known) < maxKnown {
 		next.Known = append(next.Known, s)
@@ -113,6 +129,9 @@ func (c *Choice) Validate() error {
 	for i, s := range c.Known {
 		if !(s.Step > 0) || math.IsInf(s.Step, 1) || !s.Plan.Fits(s.At) {
 			return fmt.Errorf("known[%d] = %+v; want a plan that fits there, and seconds above 0", i, s)
+		}
+		if err := s.Parts.Validate(); err != nil {
+			return fmt.Errorf("known[%d]: %w", i, err)
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@
 // update of the weights, the exchanges of tensor parallelism, the update on the host,
 // and how much faster or slower the code for model parallelism computes. Every plan and
 // every size follows from the same seven (Params.Step), so what was measured under one
-// plan says something about all of them. Fit finds them from a handful of steps; what
+// plan says something about all of them. Fit finds them from a handful of steps, and from how
+// long their exchanges take where that was measured (Parts); what
 // the steps do not determine stays close to what hardware of this kind does with a model
 // of this size (Typical).
 //

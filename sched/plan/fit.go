@@ -14,6 +14,8 @@ type Sample struct {
 	Plan Plan    `json:"plan"`
 	At   Place   `json:"at"`
 	Step float64 `json:"step"` // seconds
+	// Parts are a part of what is known of the step; they may have been measured earlier.
+	Parts Parts `json:"parts,omitzero"`
 }
 
 // ErrNoSamples is the error of a fit to nothing.
@@ -50,9 +52,10 @@ func Typical(m Model, compute float64) Params {
 var doubt = vector{math.Inf(1), 1, 0.5, 0.5, 0.7, 0.3, 0.3}
 
 const (
-	scatter = 0.05 // relative error of a step that the model does not explain
-	outlier = 2    // scatters beyond which an error counts linearly, not squared
-	rounds  = 60
+	scatter  = 0.05 // relative error of a step that the model does not explain
+	unsteady = 0.3  // the same of its exchanges, which last as long as the slowest rank makes them
+	outlier  = 2    // scatters beyond which an error counts linearly, not squared
+	rounds   = 60
 )
 
 // Fit returns the parameters that explain measured steps best: the errors are relative,
@@ -72,14 +75,26 @@ func Fit(m Model, samples []Sample) (Params, error) {
 		}
 		compute = min(compute, s.Step*float64(s.Plan.Data*s.Plan.Tensor))
 	}
-	f := fit{model: m, samples: samples, typical: Typical(m, compute).vector()}
+	f := fit{model: m, typical: Typical(m, compute).vector()}
+	for _, s := range samples {
+		f.seen = append(f.seen, observation{Sample: s})
+		if s.Parts.Exchange > 0 && f.typical.params().Exchange(s.Plan, s.At) > 0 {
+			f.seen = append(f.seen, observation{Sample: s, exchange: true})
+		}
+	}
 	return f.search().params(), nil
 }
 
 type fit struct {
 	model   Model
-	samples []Sample
+	seen    []observation
 	typical vector
+}
+
+// observation is one thing that was measured of a step: its length, or its exchanges.
+type observation struct {
+	Sample
+	exchange bool
 }
 
 // search is the method of Levenberg and Marquardt over the logarithms of the parameters.
@@ -122,16 +137,19 @@ func exps(v vector) vector {
 	return v
 }
 
-// off returns the error of a sample, in scatters.
-func (f *fit) off(q Params, s Sample) float64 {
+// off returns the error of an observation, in scatters.
+func (f *fit) off(q Params, s *observation) float64 {
+	if s.exchange {
+		return math.Log(q.Exchange(s.Plan, s.At)/s.Parts.Exchange) / unsteady
+	}
 	return math.Log(q.Step(f.model, s.Plan, s.At)/s.Step) / scatter
 }
 
 // loss is Huber's: square up to outlier, then linear.
 func (f *fit) loss(at vector) float64 {
 	q, sum := exps(at).params(), 0.0
-	for _, s := range f.samples {
-		e := math.Abs(f.off(q, s))
+	for i := range f.seen {
+		e := math.Abs(f.off(q, &f.seen[i]))
 		if e > outlier {
 			e = math.Sqrt(outlier * (2*e - outlier))
 		}
@@ -155,7 +173,8 @@ func (f *fit) normal(at vector) (a [dims]vector, b vector) {
 		v[i] += h
 		near[i] = exps(v).params()
 	}
-	for _, s := range f.samples {
+	for i := range f.seen {
+		s := &f.seen[i]
 		e := f.off(q, s)
 		weight := min(1, outlier/max(outlier, math.Abs(e)))
 		var d vector

@@ -37,8 +37,7 @@ const (
 // Step returns the seconds of an optimiser step.
 func (q Params) Step(m Model, p Plan, at Place) float64 {
 	d, t, s, micro := float64(p.Data), float64(p.Tensor), float64(p.Pipeline), float64(max(1, p.Micro))
-	// The stages of a pipeline wait for each other at both ends of a step.
-	turns := (micro + s - 1) / (micro * s)
+	turns := p.turns()
 	compute := q.Compute / (d * t) * turns
 	if p.Tensor*p.Pipeline > 1 {
 		compute *= q.Kernel
@@ -47,16 +46,9 @@ func (q Params) Step(m Model, p Plan, at Place) float64 {
 	if p.Recompute {
 		backward += again * compute
 	}
-	step := q.Fixed + (1-back)*compute + q.Tensor*(t-1)/t/d*turns +
+	step := q.Fixed + (1-back)*compute + q.layers(p, turns) +
 		q.Tensor*stageSends/float64(max(1, m.Layers))*(s-1)/d
-
-	exchange, gather := q.exchange(p, at), 0.0
-	switch p.Sharding {
-	case Optimizer: // gradients are reduced on the way, weights gathered after the update
-		exchange, gather = exchange/2, exchange/2
-	case Full: // weights are gathered on the way, twice
-		exchange *= 1.5
-	}
+	exchange, gather := q.replicas(p, at)
 	update := q.Update / (t * s)
 	if p.Sharding != Replicated {
 		update /= d
@@ -65,6 +57,39 @@ func (q Params) Step(m Model, p Plan, at Place) float64 {
 		update = q.Host * (hostAlone + (1-hostAlone)/d + hostSwap*(micro-1)) / (t * s)
 	}
 	return step + overlap(backward, exchange) + gather + update
+}
+
+// Exchange returns the seconds of a step in which collective exchanges are under way.
+func (q Params) Exchange(p Plan, at Place) float64 {
+	hidden, gather := q.replicas(p, at)
+	return hidden + gather + q.layers(p, p.turns())
+}
+
+// turns is the time that a pipeline takes for its parts, over what one GPU would: its stages
+// wait for each other at both ends of a step.
+func (p Plan) turns() float64 {
+	s, micro := float64(p.Pipeline), float64(max(1, p.Micro))
+	return (micro + s - 1) / (micro * s)
+}
+
+// layers returns the seconds in which the GPUs of a layer exchange what they computed.
+func (q Params) layers(p Plan, turns float64) float64 {
+	d, t := float64(p.Data), float64(p.Tensor)
+	return q.Tensor * (t - 1) / t / d * turns
+}
+
+// replicas returns the seconds in which replicas exchange what they share: on the way, where
+// the backward pass hides it, and after the update.
+func (q Params) replicas(p Plan, at Place) (hidden, gather float64) {
+	exchange := q.exchange(p, at)
+	switch p.Sharding {
+	case Optimizer: // gradients are reduced on the way, weights gathered after the update
+		return exchange / 2, exchange / 2
+	case Full: // weights are gathered on the way, twice
+		return 1.5 * exchange, 0
+	default:
+		return exchange, 0
+	}
 }
 
 // exchange returns the seconds in which the replicas add up their gradients. The replicas

@@ -81,6 +81,7 @@ class Agent:
         self._reports = self._told = 0  # calls of report(), and those that were sent
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
+        self._parts: Optional[dict[str, float]] = None
         self._windows: list[list[float]] = []
         self._probes: list[dict[str, Any]] = []
         self._can = "unproven"  # what the job can do when asked to make room
@@ -181,6 +182,11 @@ class Agent:
         with self._lock:
             for sample in samples:
                 self.profile.add(sample)
+
+    def spent(self, parts: Mapping[str, float]) -> None:
+        """Takes in what a step spends besides computing; parts holds fields of plan.Parts."""
+        with self._lock:
+            self._parts = dict(parts)
 
     def paced(self, window: list[float], urgent: bool) -> None:
         """Takes in how long the ranks compute (see fairway.pace)."""
@@ -393,6 +399,7 @@ class Agent:
             probes, self._probes = self._probes, []
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
+            parts, self._parts = (self._parts, None) if training else (None, self._parts)
             known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
             report: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
             report["can"] = self._can
@@ -412,7 +419,7 @@ class Agent:
         if windows or probes:
             report["pace"] = {"windows": windows, **({"probes": probes} if probes else {})}
         if training:
-            report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
+            report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]], **({"parts": parts} if parts else {}))
         loss = math.fsum(losses) / len(losses) if losses else None
         if lazy is not None:
             total = _number(lazy)

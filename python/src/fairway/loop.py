@@ -43,11 +43,38 @@ _PROBE_EVERY, _LONG = 8, 0.1
 # often costs more than failures do.
 _STILL, _WRITING = 0.004, 0.25
 
+# Seconds from one step that is taken apart to the next at least, and the most of the time
+# that this may cost.
+_PARTS_EVERY, _PARTS_COST = 60.0, 0.002
+
+# Steps before the first one that is taken apart.
+_PARTS_AFTER = 4
+
 # The losses that are kept between two looks at them.
 _LOSSES = 64
 
 # The epochs in which the loss must hardly fall.
 _CONVERGED_FOR = 3
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a step spends besides computing, in seconds (plan.Parts): with exchanges
+    under way, of that waiting for them, and waiting for other stages of a pipeline."""
+
+    exchange: float
+    wait: float
+    bubble: float
+
+
+class Recorder(Protocol):
+    """Takes a step apart."""
+
+    def begin(self) -> None:
+        """Watches from here on."""
+
+    def end(self) -> Optional[Parts]:
+        """What was spent since then; None: that is not known."""
 
 
 class Reducer(Protocol):
@@ -190,6 +217,9 @@ class Loop:
         self._last_save, self._last_choice, self._next_near = now, now, now + options.near_every
         self._used_to_near = False  # whether memory for such saves was got: that takes longer than to fill it
         self._next_try = 0.0  # to save and leave, after a save that failed
+        self.recorder: Optional[Recorder] = None
+        self._recording: Optional[float] = None  # since when
+        self._next_parts = 0.0
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
         self.config = self._split(limits.initial)
@@ -250,6 +280,8 @@ class Loop:
         if not skipped:
             self.done += self._worth()
         self.after_step()
+        if self._recording is not None:
+            self._take_parts()
         self._timer.step(sync)
         self.agent.progress(self.done, self.total)
         if self._due():
@@ -284,12 +316,13 @@ class Loop:
         leads = self.agent.env.rank == 0
         wish = self._choose(now) if leads else Config(0, 0)
         self._pace.add(self._timer.drain_own())
-        stop, save, near, saving, probe, least, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
+        stop, save, near, saving, probe, parts, least, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
             float(self.agent.should_stop() and now >= self._next_try),
             float(leads and now - self._last_save >= self._options.checkpoint_every),
             float(leads and self.save_near is not None and now >= self._next_near),
             float(self.agent.saving),
             float(leads and self._probing.due()),
+            float(leads and self.recorder is not None and self.steps >= _PARTS_AFTER and now >= self._next_parts),
             self._probing.offer(),
             pace,
             float(wish.local),
@@ -313,6 +346,9 @@ class Loop:
         if generation > self.generation and not stop and not self.finished:
             self.regroup()
         self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
+        if parts and self.recorder is not None:
+            self._recording = self._last_agreed
+            self.recorder.begin()
 
     def regrouped(self, reducer: Reducer, generation: int) -> None:
         """Goes on in another generation of the gang, with the agent's new rank and
@@ -354,6 +390,22 @@ class Loop:
         self._used_to_near = True
         self._next_near = now + max(self._options.near_every, still / _STILL, self.agent.wrote / _WRITING)
         self._timer.restart()
+
+    def _take_parts(self) -> None:
+        """Takes in a step that was taken apart, which is no longer one like the others. What
+        a rank waits for another to begin is no time of the exchange, so that counts where
+        it was shortest."""
+        found = self.recorder.end()  # type: ignore[union-attr]
+        exchange, wait, bubble = (found.exchange, found.wait, found.bubble) if found else (0.0, 0.0, 0.0)
+        unknown, shortest = self._reducer.max([float(found is None), -exchange])
+        wait, bubble = self._reducer.mean([wait, bubble])
+        now, began = time.monotonic(), self._recording or 0.0
+        cost = max(0.0, now - began - self._timer.mean())
+        self._next_parts = now + max(_PARTS_EVERY, cost / _PARTS_COST)
+        self._recording = None
+        self._timer.restart()
+        if not unknown:
+            self.agent.spent(Parts(-shortest, wait, bubble).__dict__)
 
     def _measure_links(self) -> None:
         began = time.monotonic()

@@ -34,6 +34,7 @@ from fairway.plan import Plan
 from fairway.torch import state as checkpoints
 from fairway.torch.gang import Reducer, group_of_one
 from fairway.torch.gradients import Meter, Shards, local
+from fairway.torch.parts import Recorder
 from fairway.torch.shardstore import ShardStore
 from fairway.torch.together import parts_of, together
 
@@ -100,6 +101,8 @@ class Run(fairway.torch.Run):
         self._shards = Shards()
         self._store: Optional[ShardStore] = None
         super().__init__(model, optimizer, data, **options)
+        if self.agent.env.plan is not None and self.plan.ranks > 1:
+            self.loop.recorder = Recorder(self.device)
 
     # How the model is laid out over the ranks.
 
@@ -270,8 +273,7 @@ def _laid_out(item: Any, kept: Any) -> Any:
     """What _locals returned, or a copy of it, with the layout of the tree it was made from:
     neither is changed."""
     if hasattr(item, "to_local"):
-        (name,), layout = item.__tensor_flatten__()
-        return type(item).__tensor_unflatten__({name: kept}, layout, item.size(), item.stride())
+        return type(item).from_local(kept, item.device_mesh, item.placements, run_check=False, shape=item.size(), stride=item.stride())
     if isinstance(item, dict):
         return {key: _laid_out(item[key], value) for key, value in kept.items()}
     if isinstance(item, (list, tuple)):
