@@ -130,7 +130,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 		Journal: timed{pages, t}, Levels: nodes.LevelNames(c.Nodes.Levels), Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), Price: c.Price, DescribeLabel: t.constraints.Words,
-		NoSuspendOn: t.noSuspend,
+		NoSuspendOn: t.noSuspend, Gather: 2 * time.Millisecond,
 	})
 	if err != nil {
 		return fmt.Errorf("open the state: %w", err)

@@ -502,3 +502,25 @@ func TestManyAtOnce(t *testing.T) {
 	d.Close()
 	d.wantDurable()
 }
+
+// TestGather: changes that come together share one write, also where the first would have
+// been written before the others came.
+func TestGather(t *testing.T) {
+	d := open(t, func(c *Config) { c.Gather = 300 * time.Millisecond })
+	entered, release := d.tape.hold()
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			d.submit(admin, submission("job", 1))
+		})
+	}
+	<-entered
+	d.mu.Lock()
+	if n := len(d.mem.jobs); n != 3 {
+		t.Errorf("the first write has %d jobs; want all 3", n)
+	}
+	d.mu.Unlock()
+	release(nil)
+	all.Wait()
+}

@@ -64,6 +64,9 @@ type Config struct {
 	// are the records that are intact behind a gap in it.
 	Lost  string
 	Found [][]byte
+	// Gather is how long a change waits for others to share its write to the journal, where
+	// a write costs more than this wait; 0: not at all.
+	Gather time.Duration
 	// Keep is the number of ended jobs that stay in memory; 0: 5,000.
 	Keep int
 	// CompactEvery is the number of records after which the journal is compacted;
@@ -340,6 +343,9 @@ const maxBatch = 512
 func (b *Store) committer() {
 	for {
 		batch := []change{<-b.changes}
+		if b.Gather > 0 {
+			time.Sleep(b.Gather)
+		}
 		for len(batch) < maxBatch {
 			select {
 			case c := <-b.changes:

@@ -71,7 +71,7 @@ type Config struct {
 	Writes float32
 	// Gap is the minimum time between two writes to one object; 0: 1 s.
 	Gap time.Duration
-	// TextGap is the same for changes that are not urgent, such as a forecast; 0: 10 s.
+	// TextGap is the same for changes that are not urgent, such as a forecast; 0: 30 s.
 	TextGap time.Duration
 	// Sweep is the time between two reconciliations of everything; 0: 30 s.
 	Sweep time.Duration
@@ -129,7 +129,7 @@ func New(c Config) *Mirror {
 	for _, d := range []struct {
 		field    *time.Duration
 		standard time.Duration
-	}{{&c.Gap, time.Second}, {&c.TextGap, 10 * time.Second}, {&c.Sweep, 30 * time.Second}} {
+	}{{&c.Gap, time.Second}, {&c.TextGap, 30 * time.Second}, {&c.Sweep, 30 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.standard
 		}

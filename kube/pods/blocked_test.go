@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // none are orders that take in how attempts end, and want nothing.
@@ -64,5 +65,26 @@ func TestKnown(t *testing.T) {
 	e.setPod(p)
 	if u := e.uses["n"][p.UID]; len(e.gangs) != 1 || u.id.Job != "j" || u.gpus.Len() != 8 {
 		t.Errorf("%d gangs, and it holds GPUs %v for %q; want one, all, and j", len(e.gangs), u.gpus, u.id.Job)
+	}
+}
+
+// TestEndsAreToldTogether: ends are reported at fixed times, so that those between share a page
+// of the journal.
+func TestEndsAreToldTogether(t *testing.T) {
+	e := New(Config{})
+	orders := none{exits{exited: make(chan api.Exit, 2)}}
+	for _, job := range []sched.JobID{"j", "k"} {
+		r := e.runOf(api.AttemptID{Job: job, Number: 1})
+		r.attempt, r.wanted, r.exit, r.probed = &api.Attempt{AttemptID: r.id}, true, &api.Exit{AttemptID: r.id}, true
+	}
+	for _, x := range []struct {
+		which scope
+		want  int
+	}{{changedOnly, 0}, {changedOnly, 0}, {underWay, 2}} {
+		e.step(t.Context(), orders, x.which)
+		e.work.Wait()
+		if got := len(orders.exited); got != x.want {
+			t.Errorf("%d ends are told in scope %d; want %d", got, x.which, x.want)
+		}
 	}
 }

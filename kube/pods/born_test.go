@@ -55,6 +55,9 @@ func TestBornLast(t *testing.T) {
 		made = append(made, p.Name+"@"+p.Spec.NodeName)
 		return nil
 	}
+	get := func(_ context.Context, _ client.WithWatch, k client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+		return apierrors.NewNotFound(corev1.Resource("services"), k.Name)
+	}
 	claim := corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
 	for name, x := range map[string]struct {
 		rendezvous, refuse string
@@ -73,7 +76,7 @@ func TestBornLast(t *testing.T) {
 		"with a folder of its node's": {missing: []int{1}, volumes: []corev1.Volume{{}}, want: []string{"j-1-1@a"}, born: true},
 	} {
 		made, refuse = nil, x.refuse
-		e, r := three(Config{Client: interceptor.NewClient(nil, interceptor.Funcs{Create: create}), Rendezvous: x.rendezvous, Parallel: 1})
+		e, r := three(Config{Client: interceptor.NewClient(nil, interceptor.Funcs{Create: create, Get: get}), Rendezvous: x.rendezvous, Parallel: 1})
 		r.plan.from.Templates[0].Spec.Volumes = x.volumes
 		e.create(t.Context(), r, x.missing, e.bornRank(r, x.missing))()
 		if !x.born {
@@ -205,7 +208,7 @@ func TestDoneWhileGivenUp(t *testing.T) {
 			g.gone[rank] = &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
 		}
 		x.edit(g.gone[2])
-		e.gangs[r.id], r.logged = g, true
+		e.gangs[r.id], r.logged, e.reporting = g, true, true
 		r.exit = &api.Exit{AttemptID: r.id, Lost: true, Why: "this job makes way"}
 		told := exits{make(chan api.Exit, 1), nil}
 		e.stepEnding(t.Context(), r, told, time.Unix(2, 0))
@@ -213,5 +216,19 @@ func TestDoneWhileGivenUp(t *testing.T) {
 			t.Errorf("%s: it ended with %+v; want lost %t", name, exit, x.lost)
 		}
 		e.work.Wait()
+	}
+}
+
+// TestMeetsWhereItBegan: a gang of which version 0.1 made a part meets at the service that this
+// made; all others meet at the one of their namespace.
+func TestMeetsWhereItBegan(t *testing.T) {
+	e, r := three(Config{Rendezvous: ByDNS})
+	from := r.plan.from
+	for _, want := range []string{"fairway-gangs", "j"} {
+		pod := e.pod(e.planOf(r, from), 2)
+		if got := e.address(e.planOf(r, from), 2, 0, "").Value; pod.Spec.Subdomain != want || got != "j-1-0."+want+"..svc" {
+			t.Errorf("its pods meet at %s, %s; want %s", pod.Spec.Subdomain, got, want)
+		}
+		e.set(ending("1", 0, func(p *corev1.Pod) { p.Namespace, p.Spec.Subdomain = "", "j" }))
 	}
 }

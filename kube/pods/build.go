@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,6 +70,7 @@ type plan struct {
 	asks    []claim        // of each pod of a role, as its template says
 	devices []int64        // by rank
 	offers  []offer        // by rank
+	service string         // at which the pods of a gang meet
 }
 
 // keepNode asks those who add and remove nodes to leave the node of a pod alone.
@@ -109,7 +111,7 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 	grace := int64(math.Ceil(c.notice(a).Seconds()))
 	spec.TerminationGracePeriodSeconds = &grace
 	if c.Rendezvous == ByDNS && len(p.seats) > 1 {
-		spec.Hostname, spec.Subdomain = pod.Name, p.from.Name
+		spec.Hostname, spec.Subdomain = pod.Name, p.service
 	}
 	for _, key := range append([]string{string(p.offers[rank].resource)}, c.Tolerated...) {
 		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
@@ -213,14 +215,16 @@ func (c *Config) giveToken(spec *corev1.PodSpec) {
 	}
 }
 
-// service returns the headless service through which the pods of a job find each other,
-// even before they are ready.
-func service(p *plan) *corev1.Service {
+// meetingPoint is the name of the service at which the pods of all gangs of a namespace meet.
+const meetingPoint = "fairway-gangs"
+
+// serviceOf returns the headless service through which the pods of a gang find each other,
+// even before they are ready. Gangs share it, and each has endpoint slices of its own.
+func serviceOf(p *plan) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.from.Namespace, Name: p.from.Name,
-			Labels:          map[string]string{v1alpha1.LabelJob: p.from.Name},
-			OwnerReferences: []metav1.OwnerReference{p.from.Owner},
+			Namespace: p.from.Namespace, Name: p.service,
+			Labels: map[string]string{discoveryv1.LabelManagedBy: v1alpha1.GroupVersion.Group},
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,

@@ -102,7 +102,7 @@ func (c *Config) address(p *plan, rank, of int, annotation string) corev1.EnvVar
 		return corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	name := podName(p.from.Name, p.attempt.Number, of)
-	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", name, p.from.Name, p.from.Namespace)}
+	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", name, p.service, p.from.Namespace)}
 }
 
 // list prints the GPUs of a seat.

@@ -42,6 +42,7 @@ type Executor struct {
 	ended     map[sched.JobID]bool   // whose attempt ended, as was reported after the orders were read
 	freed     bool                   // a GPU became free
 	began     time.Time              // when it first read the orders
+	reporting bool                   // ends are reported in this step, together: they share a page of the journal
 }
 
 // New returns an executor; Run starts it.

@@ -118,7 +118,7 @@ func TestGang(t *testing.T) {
 			t.Errorf("pod %s: %+v", p.Name, p.Spec)
 		}
 	}
-	addr := fmt.Sprintf("job0-1-0.job0.%s.svc", w.namespace)
+	addr := fmt.Sprintf("job0-1-0.fairway-gangs.%s.svc", w.namespace)
 	var want []string
 	for rank, at := range []string{"2: 2 GPUs 0-1", "2: 2 GPUs 2-3", "2: 2 GPUs 4-5", "0: 2 GPUs 6-7"} {
 		want = append(want, fmt.Sprintf("job0-1-%d on %s-%s, rank %d of 4 at %s", rank, w.prefix, at, rank, addr))
@@ -127,7 +127,7 @@ func TestGang(t *testing.T) {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	s := &corev1.Service{}
-	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job0"}, s); err != nil || s.Spec.ClusterIP != "None" || len(s.Spec.Selector) > 0 {
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "fairway-gangs"}, s); err != nil || s.Spec.ClusterIP != "None" || len(s.Spec.Selector) > 0 {
 		t.Errorf("service %+v, %v; want a headless one, without a selector", s.Spec, err)
 	}
 	w.End(t, id, 0)

@@ -29,8 +29,8 @@ import (
 const perSlice = 1000
 
 // firstAlone is how long publishing waits for the last pod of a gang. After that, the
-// addresses known so far are published, so that running pods can find each other.
-const firstAlone = 2 * time.Second
+// addresses known so far are published, for trainers that begin without the others.
+const firstAlone = 5 * time.Second
 
 // publish writes the new addresses of a gang whose pods are bound, and reports whether
 // there were any.
@@ -50,9 +50,9 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	if known == r.published || known < len(pods) && now.Sub(r.addressed) < firstAlone {
 		return false
 	}
-	slices := addressesOf(pods)
+	slices, again := addressesOf(pods), r.published > 0
 	e.background(r, func() func() {
-		err := e.parallel(ctx, later, len(slices), func(ctx context.Context, i int) error { return e.writeAddresses(ctx, slices[i]) })
+		err := e.parallel(ctx, later, len(slices), func(ctx context.Context, i int) error { return e.writeAddresses(ctx, slices[i], again) })
 		return func() {
 			switch {
 			case err == nil:
@@ -77,16 +77,17 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 // next attempt updates them.
 func addressesOf(pods map[int]*corev1.Pod) []*discoveryv1.EndpointSlice {
 	first := pods[0]
+	job := first.Labels[v1alpha1.LabelJob]
 	var out []*discoveryv1.EndpointSlice
 	for rank := range len(pods) {
 		p := pods[rank]
 		if rank%perSlice == 0 {
 			out = append(out, &discoveryv1.EndpointSlice{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: first.Namespace, Name: fmt.Sprintf("%s-%d", first.Spec.Subdomain, rank/perSlice),
+					Namespace: first.Namespace, Name: fmt.Sprintf("%s-%d", job, rank/perSlice),
 					Labels: map[string]string{
 						discoveryv1.LabelServiceName: first.Spec.Subdomain, discoveryv1.LabelManagedBy: v1alpha1.GroupVersion.Group,
-						v1alpha1.LabelJob: first.Labels[v1alpha1.LabelJob],
+						v1alpha1.LabelJob: job,
 					},
 					OwnerReferences: first.OwnerReferences,
 				},
@@ -115,14 +116,18 @@ func familyOf(address string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// writeAddresses creates an EndpointSlice, or updates that of an earlier attempt.
-func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.EndpointSlice) error {
-	err := e.Client.Create(ctx, list.DeepCopy())
-	if !apierrors.IsAlreadyExists(err) {
-		return err
+// writeAddresses creates an EndpointSlice, or updates that of an earlier attempt or, again,
+// that of this one.
+func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.EndpointSlice, again bool) error {
+	if !again {
+		if err := e.Client.Create(ctx, list.DeepCopy()); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
 	}
 	there := &discoveryv1.EndpointSlice{}
-	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(list), there); err != nil {
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(list), there); apierrors.IsNotFound(err) {
+		return e.Client.Create(ctx, list.DeepCopy()) // somebody has deleted it
+	} else if err != nil {
 		return err
 	}
 	if there.Labels[discoveryv1.LabelManagedBy] != v1alpha1.GroupVersion.Group {
@@ -131,7 +136,7 @@ func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.Endpoin
 	if owner := metav1.GetControllerOf(there); owner != nil && owner.UID != list.OwnerReferences[0].UID {
 		return leftover("endpointslices", list.Name) // it will be deleted with its owner
 	}
-	patch, err := json.Marshal(map[string]any{"endpoints": list.Endpoints})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": list.Labels}, "endpoints": list.Endpoints})
 	if err != nil {
 		return fmt.Errorf("write addresses: %w", err)
 	}

@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	w.plan(wants{id: {w.on(0, 0b11), w.on(1, 0b1)}})
 	w.waitState(id, api.Running)
 	list := w.waitNames(id, 1)
-	if owner := metav1.GetControllerOf(list); owner == nil || list.Labels[discoveryv1.LabelServiceName] != "job0" {
+	if owner := metav1.GetControllerOf(list); owner == nil || list.Labels[discoveryv1.LabelServiceName] != "fairway-gangs" {
 		t.Errorf("owner %v, labels %v; want those of the job", owner, list.Labels)
 	}
 	w.plan(wants{id: {w.on(1, 0b1110)}})
@@ -73,31 +73,40 @@ func TestNamesTaken(t *testing.T) {
 	w.waitState(second, api.Finished)
 }
 
-// TestServiceTaken: a gang that is named like somebody's Service is refused, says why and what
-// would help, and leaves the Service and the GPUs alone. A single pod needs no Service.
+// TestServiceTaken: where somebody else has a Service of the name at which gangs meet, gangs
+// are refused, say why and what would help, and leave the Service and the GPUs alone. A single
+// pod needs no Service, and a Service named like a job is in nobody's way.
 func TestServiceTaken(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
-	for _, name := range []string{"job0", "job1"} {
-		theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-		if err := w.client.Create(t.Context(), theirs); err != nil {
+	var theirs []*corev1.Service
+	for _, name := range []string{"fairway-gangs", "job2"} {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		if err := w.client.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
+		theirs = append(theirs, s)
 	}
 	gang, single := w.submit(sched.Spec{GPUs: 2}, nil), w.submit(sched.Spec{GPUs: 1}, nil)
 	w.plan(wants{gang: {w.on(0, 0b11)}, single: {w.on(0, 0b100)}})
 	w.waitState(gang, api.Failed)
-	for _, want := range []string{"could not be started", w.namespace + "/job0 is not Fairway's", "give the job another name"} {
+	for _, want := range []string{"could not be started", w.namespace + "/fairway-gangs is not Fairway's", "rename the service"} {
 		if why := w.job(gang).Exit.Text(); !strings.Contains(why, want) {
 			t.Errorf("it failed because %q; want %q in it", why, want)
 		}
 	}
 	w.waitState(single, api.Running)
-	var services corev1.ServiceList
-	if err := w.client.List(t.Context(), &services, client.InNamespace(w.namespace)); err != nil || len(services.Items) != 2 {
-		t.Errorf("there are %d services, %v; want those that were there", len(services.Items), err)
-	}
 	if w.Starts(gang) != 0 {
 		t.Error("a pod of the gang was bound")
+	}
+	if err := w.client.Delete(t.Context(), theirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	next := w.submit(sched.Spec{GPUs: 2}, nil)
+	w.plan(wants{next: {w.on(0, 0b11)}, single: {w.on(0, 0b100)}})
+	w.waitState(next, api.Running)
+	var services corev1.ServiceList
+	if err := w.client.List(t.Context(), &services, client.InNamespace(w.namespace)); err != nil || len(services.Items) != 2 {
+		t.Errorf("there are %d services, %v; want that of the gangs, and theirs", len(services.Items), err)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestRoles(t *testing.T) {
 	id := w.withRoles()
 	w.plan(wants{id: {w.on(1, 0b0111), w.on(0, 0b1000)}})
 	w.waitState(id, api.Running)
-	at := func(rank int) string { return fmt.Sprintf("job0-1-%d.job0.%s.svc", rank, w.namespace) }
+	at := func(rank int) string { return fmt.Sprintf("job0-1-%d.fairway-gangs.%s.svc", rank, w.namespace) }
 	var got []string
 	for _, p := range sorted(w.of(id)) {
 		got = append(got, fmt.Sprintf("%s on %s:%s is %s %s, rank %s of %s at %s of %s, image %s, all meet at %s, %s", p.Name, p.Spec.NodeName, p.Annotations[v1alpha1.AnnotationGPUs],

@@ -161,6 +161,7 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 		}
 	}
 	e.freed = false
+	e.reporting = which >= underWay
 	if which == everything {
 		for id := range e.runs {
 			look[id] = true
@@ -338,6 +339,9 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 	}
 	if (r.exit.Lost || r.exit.Rank >= leading(r.attempt, len(r.nodes))) && r.endedWell(g) {
 		r.exit = &api.Exit{AttemptID: r.id, At: now}
+	}
+	if !e.reporting {
+		return
 	}
 	e.blameNode(r)
 	e.unreserve(r)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,7 +122,11 @@ func (e *Executor) planOf(r *run, from workload.Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
 		from.GPUResource = request.UsualGPU // not cpu, for example: the node has it, and would give it in place of GPUs
 	}
-	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
+	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes, service: meetingPoint}
+	for _, pod := range e.gangs[r.id].ranks(r.namespace()) {
+		// Version 0.1 made a service for each gang: one that it has begun meets there.
+		p.service = cmp.Or(pod.Spec.Subdomain, p.service)
+	}
 	p.at, _ = r.attempt.Task.Positions(len(p.seats)) // otherwise it is impossible
 	for i := range from.Templates {
 		p.asks = append(p.asks, claimOf(&from.Templates[i].Spec))
@@ -178,14 +183,20 @@ func (e *Executor) isBlocked(r *run) bool {
 }
 
 // create creates the pods of some ranks and, before the first of them, the service
-// through which they find each other. The pod of the rank born, if it is not negative,
+// at which they meet. The pod of the rank born, if it is not negative,
 // comes last and has its node.
 func (e *Executor) create(ctx context.Context, r *run, ranks []int, born int) (after func()) {
 	p := r.plan
 	others := slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return rank == born })
 	var asked time.Time // for the pod that is born
+	again := !r.created.IsZero()
 	makePod := func(ctx context.Context, rank int) error {
 		pod := e.pod(p, rank)
+		if again { // the cache may be behind: to look costs the API server less than another try
+			if err := e.isOurs(ctx, r.id, client.ObjectKeyFromObject(pod)); !apierrors.IsConflict(err) {
+				return err
+			}
+		}
 		if rank == born {
 			pod.Spec.NodeName = p.nodes[rank]
 			asked = e.Now()
@@ -230,24 +241,26 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int, born int) (a
 // errTaken means that an object that is not Fairway's has the name.
 var errTaken = errors.New("the name is taken")
 
+// createService creates the service at which gangs meet, in a namespace that has none yet.
 func (e *Executor) createService(ctx context.Context, p *plan) error {
-	s := service(p)
-	err := e.Client.Create(ctx, s)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
+	if p.service != meetingPoint {
+		return nil // it exists: some of the pods do
 	}
-	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
-		if apierrors.IsNotFound(err) {
-			return leftover("services", p.from.Name)
+	s := serviceOf(p)
+	at := client.ObjectKeyFromObject(s)
+	err := e.Client.Get(ctx, at, s)
+	if apierrors.IsNotFound(err) {
+		s = serviceOf(p)
+		if err = e.Client.Create(ctx, s); apierrors.IsAlreadyExists(err) { // by another gang
+			err = e.Client.Get(ctx, at, s)
 		}
+	}
+	if err != nil {
 		return err
 	}
-	if s.Labels[v1alpha1.LabelJob] != p.from.Name {
-		return fmt.Errorf("service %s/%s is not Fairway's, and the pods of a gang meet at a Service of the job's name: %w; "+
-			"give the job another name, delete the service, or set pods.rendezvous to ip", s.Namespace, s.Name, errTaken)
-	}
-	if owner := metav1.GetControllerOf(s); owner != nil && owner.UID != p.from.Owner.UID {
-		return leftover("services", s.Name) // it will be deleted with its owner
+	if s.Labels[discoveryv1.LabelManagedBy] != v1alpha1.GroupVersion.Group {
+		return fmt.Errorf("service %s/%s is not Fairway's, and the pods of gangs meet at a Service of this name: %w; "+
+			"rename the service, or set pods.rendezvous to ip", s.Namespace, s.Name, errTaken)
 	}
 	return nil
 }
