@@ -126,7 +126,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		if r.Resized != nil {
 			x.resized(r)
 		}
-		if len(x.Open) > 0 && x.Open[0] == was.Starts && was.Phase == sched.Running && x.stepped(r) && !x.changing() {
+		if len(x.Open) > 0 && x.Open[0] == was.Starts && was.Phase == sched.Running && x.stepped(r) && (!x.changing() || len(x.Task.Roles) > 0) {
 			x.back(r.At)
 		}
 		x.reported(r, &was, gpuType)

@@ -99,7 +99,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 		// It was asked to stop, but not by Fairway: someone sent it a signal, or it could
 		// not change in place. It saved its work, so it continues.
 		hold := sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}
-		if x.changing() {
+		if x.changing() || x.changedLast() {
 			hold.Until, hold.Text = t.now, "starts anew: "+e.Text()
 		}
 		if err := t.event(hold); err != nil {

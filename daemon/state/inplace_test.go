@@ -13,11 +13,14 @@ import (
 )
 
 // changeable returns an elastic job that trains on GPU 0 and can change in place.
-func changeable(t *testing.T) *desk {
+func changeable(t *testing.T, roles ...api.JobRole) *desk {
 	t.Helper()
 	d := open(t)
 	s := submission("x", 1)
-	s.GPUs, s.MinGPUs, s.MaxGPUs = 0, 1, 4
+	s.GPUs, s.MinGPUs, s.MaxGPUs, s.Roles = 0, 1, 4, roles
+	if roles != nil {
+		s.MinGPUs, s.MaxGPUs = 0, 0 // they say it
+	}
 	d.submit(ann, s)
 	d.decide(wants{"x-1": on(0)})
 	d.Started(api.AttemptID{Job: "x-1", Number: 1})
@@ -110,6 +113,28 @@ func TestChangeThatFailsInPlaceStartsAnew(t *testing.T) {
 	if text := records[len(records)-1].Text + records[len(records)-2].Text; !strings.Contains(text, "starts anew: ") || !strings.Contains(text, "a new process ended") {
 		t.Errorf("the record says %q", text)
 	}
+	d.decide(wants{"x-1": on(0, 1)}) // at once
+	d.wantRunning(map[string]string{"x-1.2": "0-1"})
+	d.wantDurable()
+}
+
+// TestRolesChangeInPlace: the agent of the first role does not hear of processes of others
+// that come and go, so the job is there with its next step; if it could not be done, the job
+// starts anew at once.
+func TestRolesChangeInPlace(t *testing.T) {
+	d := changeable(t, api.JobRole{Name: "worker", GPUs: 1, MaxGPUs: 4})
+	d.decide(wants{"x-1": on(0, 1, 2)})
+	if e := d.last("x-1"); !e.Ongoing || !e.InPlace {
+		t.Errorf("entry %+v; want one that is ongoing", e)
+	}
+	d.clock.add(2 * time.Second)
+	d.report("x-1", 1, api.AgentReport{Done: 1200, Rate: 100, Work: 10000})
+	if e := d.last("x-1"); e.Ongoing || e.Away != 2 || e.From != 1 || e.To != 3 {
+		t.Errorf("entry %+v; want it to be back after 2 s", e)
+	}
+	e := exitOf("x-1", 1)
+	e.Code, e.Yielded, e.Noticed = api.YieldCode, true, true
+	d.exited(e)
 	d.decide(wants{"x-1": on(0, 1)}) // at once
 	d.wantRunning(map[string]string{"x-1.2": "0-1"})
 	d.wantDurable()

@@ -106,10 +106,18 @@ func (x *entry) back(at time.Time) {
 }
 
 // changing reports whether the job's attempt changes in place. Its ranks train on
-// while new ones start, so that it trains does not say that it is there.
+// while new ones start, so that it trains does not say that it is there. Of a gang of roles
+// nobody has to meet: it is there as soon as its first role has trained.
 func (x *entry) changing() bool {
 	e := ongoing(x.Ledger)
 	return e != nil && e.InPlace && e.To > 0
+}
+
+// changedLast reports whether the last that happened to the job's attempt is a change of its
+// roles in place: if it saves and leaves, that was not possible.
+func (x *entry) changedLast() bool {
+	n := len(x.Ledger)
+	return n > 0 && len(x.Task.Roles) > 0 && x.Ledger[n-1].InPlace && x.Ledger[n-1].Attempt == x.Job.Starts
 }
 
 // ongoing returns the entry of the stop that the job is not back from; nil: it trains,
