@@ -3,11 +3,6 @@
 
 package sia
 
-import (
-	"cmp"
-	"slices"
-)
-
 // exchange is a step up of one job, with GPUs that are free or that another job gives up
 // at a smaller loss (job nothing: none does).
 type exchange struct{ up, from move }
@@ -20,28 +15,93 @@ func (m *market) improve() {
 		size += len(menu)
 	}
 	changed := make([]int, len(m.menus)) // the last pass in which a job's option changed
+	gives := make([]int, len(m.menus))   // exchanges of this pass to come that a job gives GPUs for
 	var found []exchange
+	var queue heap
 	for pass := 1; pass*2*size <= searchWork+2*size; pass++ {
 		found = m.exchanges(found[:0])
-		slices.SortStableFunc(found, func(a, b exchange) int { return cmp.Compare(a.up.loss, b.up.loss) })
-		done := false
-		for _, x := range found {
-			if changed[x.up.job] == pass || x.from.job != nothing && changed[x.from.job] == pass {
-				continue
-			}
-			if !m.fits(x) {
-				continue
-			}
+		queue = queue[:0]
+		clear(gives)
+		for i, x := range found {
+			queue = append(queue, ranked{x.up.loss, int32(i)})
 			if x.from.job != nothing {
-				m.set(x.from.job, x.from.to)
-				changed[x.from.job] = pass
+				gives[x.from.job]++
 			}
-			m.set(x.up.job, x.up.to)
-			changed[x.up.job], done = pass, true
+		}
+		queue.order()
+		done := false
+		change := func(job, to int) {
+			m.set(job, to)
+			changed[job], done = pass, true
+		}
+		// Often all jobs want the GPUs of the same few, and most exchanges are void after the
+		// first ones: open are those to come that are not.
+		for open := len(queue); open > 0; {
+			x := &found[queue.pop().at]
+			from := x.from.job
+			if from != nothing && changed[from] == pass {
+				continue
+			}
+			open--
+			if from != nothing {
+				gives[from]--
+			}
+			if changed[x.up.job] == pass || !m.fits(*x) {
+				continue
+			}
+			if from != nothing {
+				change(from, x.from.to)
+				open -= gives[from]
+			}
+			change(x.up.job, x.up.to)
+			open -= gives[x.up.job]
 		}
 		if !done {
 			return
 		}
+	}
+}
+
+// ranked is an exchange in a heap.
+type ranked struct {
+	loss float64
+	at   int32 // among those found, which are in the order of their jobs
+}
+
+func (a ranked) before(b ranked) bool { return a.loss < b.loss || a.loss == b.loss && a.at < b.at }
+
+// heap has the exchange that gains most first.
+type heap []ranked
+
+// order makes a heap of exchanges in any order.
+func (h heap) order() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.sink(i)
+	}
+}
+
+// pop removes the first.
+func (h *heap) pop() ranked {
+	first, last := (*h)[0], len(*h)-1
+	(*h)[0] = (*h)[last]
+	*h = (*h)[:last]
+	h.sink(0)
+	return first
+}
+
+func (h heap) sink(i int) {
+	for {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < len(h) && h[child].before(h[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
 	}
 }
 
