@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch.distributed.checkpoint import FileSystemWriter
+from torch.distributed.fsdp import CPUOffloadPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
@@ -43,6 +44,9 @@ def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0, titan: bool =
         checkpoint_every=checkpoint_every, memory_every=0.1,
     )  # fmt: skip
     _use_disk(folder, run)
+    for part in (run.model, *run._blocks(run.model)):
+        policy = part._get_fsdp_state()._fsdp_param_group.offload_policy
+        assert isinstance(policy, CPUOffloadPolicy) == run.plan.offload, f"{run.plan}: {policy}"
     name = os.environ.get("FAIRWAY_PLAN", "")
     log = open(f"{folder}/losses", "a", buffering=1) if run.agent.env.rank == 0 else None
     parts: list[float] = []  # of the batch of a step

@@ -71,8 +71,7 @@ class Refusals(unittest.TestCase):
     def test_plans_that_cannot_be_run(self):
         for plan, world, want in (
             (Plan(4), 2, "for 4 processes, and WORLD_SIZE is 2"),
-            (Plan(1, 1, 2), 2, "pipeline parallelism or offload"),
-            (Plan(1, offload=True), 1, "pipeline parallelism or offload"),
+            (Plan(1, 1, 2), 2, "pipeline parallelism"),
         ):
             with self.assertRaisesRegex(ValueError, want):
                 fsdp._plan_of(env.Environment(world=world, plan=plan))
@@ -110,7 +109,7 @@ class Sharded(unittest.TestCase):
         kept = self.folder / "kept" / "fairway"
         (first,) = kept.glob("shards-*")
         self.assertEqual(list(kept.glob(".unfinished*")), [])
-        self.attempt(2, "tp2/2+recompute", leave_after=12)
+        self.attempt(2, "tp2/2+offload+recompute", leave_after=12)
         newest = max(kept.glob("shards-*"))
         self.assertNotEqual(newest, first)
         with open(next(newest.glob("__1_*")), "r+b") as file:  # a part of it is damaged
@@ -118,7 +117,7 @@ class Sharded(unittest.TestCase):
             file.write(b"x" * 16)
         self.attempt(3, "zero1")
         got, steps, plans = losses(self.folder)
-        self.assertEqual(plans, ["fsdp2", "tp2/2+recompute", "zero1"])
+        self.assertEqual(plans, ["fsdp2", "tp2/2+offload+recompute", "zero1"])
         second = [i for i, (a, b) in enumerate(zip(steps, steps[1:]), 1) if b <= a]
         self.assertEqual(len(second), 1, steps)  # only the damaged one's steps were done twice
         self.assertEqual(sorted(set(steps)), list(range(self.STEPS)))

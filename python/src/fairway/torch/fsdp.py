@@ -41,7 +41,7 @@ from fairway.torch.together import parts_of, together
 try:
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 except ImportError as err:
     raise ImportError(f"fairway.torch.fsdp needs PyTorch 2.6 or later; this is {torch.__version__}") from err
 
@@ -124,6 +124,8 @@ class Run(fairway.torch.Run):
         if self.plan.tensor > 1:
             self._tensor(model, mesh["tensor"])
         options = {"mesh": mesh["data"], "reshard_after_forward": self.plan.kind == "fsdp" and self.plan.data > 1, **self._shard_options}
+        if self.plan.offload:
+            options.setdefault("offload_policy", CPUOffloadPolicy(pin_memory=self.device.type == "cuda"))
         for block in blocks:
             if self.plan.recompute:
                 block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
@@ -152,7 +154,7 @@ class Run(fairway.torch.Run):
             norms = torch.stack([n.float() for n in torch._foreach_norm(self._shards.own(gradients))])
             factor = (length / (self._shards.total(norms.square().sum()).sqrt() + 1e-6)).clamp(max=1.0)
             for gradient in gradients:
-                local(gradient).mul_(factor)
+                local(gradient).mul_(factor.to(gradient.device))
 
     def _measure_noise(self) -> None:
         if self.loop.measures_noise:
@@ -299,8 +301,8 @@ def _plan_of(env: Environment) -> Plan:
     plan = env.plan or Plan(data=env.world)
     if plan.ranks != env.world:
         raise ValueError(f"FAIRWAY_PLAN is for {plan.ranks} processes, and WORLD_SIZE is {env.world}")
-    if plan.pipeline > 1 or plan.offload:
-        raise ValueError("the plan has pipeline parallelism or offload, which fairway.torch.fsdp cannot do; list plans without pp and +offload")
+    if plan.pipeline > 1:
+        raise ValueError("the plan has pipeline parallelism, which fairway.torch.fsdp cannot do; list plans without pp")
     return plan
 
 

@@ -154,6 +154,8 @@ class Shards:
     def total(self, square: torch.Tensor) -> torch.Tensor:
         """The sum over all ranks."""
         if dist.get_world_size() > 1:
+            if dist.get_backend() == "nccl":
+                square = square.cuda()  # it may be on the host, with the gradients
             dist.all_reduce(square)
         return square
 
