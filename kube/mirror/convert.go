@@ -96,6 +96,9 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submiss
 		}
 	}
 	fromTemplate(&s, gangPod(spec), int64(perPod(spec)))
+	if p := spec.Plans; p != nil && len(p.List) > 0 && spec.GPUs == 1 && spec.MinGPUs == nil {
+		s.GPUs = 0 // as a job that does not say it: the sizes of the plans
+	}
 	for i := range spec.Roles {
 		s.GPUs = 0 // it follows from the roles
 		s.Roles[i].Command = commandOf(&templates[i].Spec)

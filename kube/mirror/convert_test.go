@@ -88,7 +88,7 @@ func TestCounterparts(t *testing.T) {
 	object := reflect.TypeFor[v1alpha1.TrainingJobSpec]()
 	byHand := map[string]bool{}
 	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil Protected " + // of sched.Spec
-		"Name Command Dir Env Secrets SecretsRef Image Origin Single Graph Recipe Predicted Notify Plans Member MovedFrom " + // of api.Task
+		"Name Command Dir Env Secrets SecretsRef Image Origin Single Graph Recipe Predicted Notify Member MovedFrom " + // of api.Task
 		"GPUsPerPod GPUResource Share Suspend TTLSecondsAfterFinished Template") { // of the object
 		byHand[name] = true
 	}

@@ -53,12 +53,12 @@ func copyValue(to, from reflect.Value) error {
 	case sched.Duration: // the schema of objects has no unit below a millisecond
 		to.Set(reflect.ValueOf(&metav1.Duration{Duration: value.D().Round(time.Millisecond)}))
 		return nil
-	case sched.Level:
-		to.SetString(value.String())
-		return nil
 	}
 	if from.Kind() == reflect.Pointer {
 		return copyValue(to, from.Elem())
+	}
+	if read, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok && from.Kind() == reflect.String {
+		return read.UnmarshalText([]byte(from.String()))
 	}
 	switch to.Kind() {
 	case reflect.Pointer:
@@ -82,15 +82,17 @@ func copyValue(to, from reflect.Value) error {
 		}
 		to.SetFloat(number)
 	case reflect.String:
+		if name, ok := from.Interface().(encoding.TextMarshaler); ok {
+			text, err := name.MarshalText()
+			to.SetString(string(text))
+			return err
+		}
 		if from.Kind() == reflect.Float64 {
 			to.SetString(strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(from.Float(), 'f', 9, 64), "0"), "."))
 			break
 		}
 		to.SetString(from.String())
 	default:
-		if read, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
-			return read.UnmarshalText([]byte(from.String()))
-		}
 		to.Set(from.Convert(to.Type()))
 	}
 	return nil

@@ -111,8 +111,6 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case len(sub.Notify) > 0:
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the conditions of the TrainingJob, or GET /v1/events/stream")
-	case sub.Plans != nil:
-		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
 	case sub.MovedFrom != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes yet: jobs do not move to or from there").On("moved_from").Try("leave it out")
 	case sub.Array != "":

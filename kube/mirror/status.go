@@ -28,6 +28,9 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 		StartTime: timeOf(job.Status.FirstStart), CompletionTime: timeOf(job.Ended),
 		Why: whyOf(job), Brief: briefOf(job), Rho: digits(job.Rho),
 	}
+	if job.Plan != nil {
+		s.Plan = job.Plan.String()
+	}
 	if job.Last != nil {
 		s.Goodput = digits(job.Last.Goodput)
 	}

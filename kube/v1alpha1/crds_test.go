@@ -79,6 +79,9 @@ func job(spec string) string {
 	return fmt.Sprintf("{kind: TrainingJob, metadata: {namespace: default, generateName: job-}, spec: {%s}}", strings.TrimPrefix(spec, ", "))
 }
 
+// shape is that of a small transformer.
+const shape = "parameters: '3.3e6', layers: 4, hidden: 256, heads: 4, sequence: 64, batch: 16"
+
 // roleJob is a training job without a template of its own.
 func roleJob(roles string) string {
 	return "{kind: TrainingJob, metadata: {namespace: default, generateName: job-}, spec: {roles: [" + roles + "]}}"
@@ -131,6 +134,14 @@ func TestRules(t *testing.T) {
 		{job("gpus: 2, roles: [{name: a, gpus: 2}]"), "the size of the job is the sum of its roles'"},
 		{job("minGPUs: 1, maxGPUs: 2, roles: [{name: a, gpus: 2}]"), "the size of the job is the sum of its roles'"},
 		{job("gpusPerPod: 2, gpus: 2, roles: [{name: a, gpus: 2}]"), "each pod of a role has one GPU"},
+		{job("plans: {model: {" + shape + "}, list: [fsdp2, fsdp2-tp2], generate: ['tp<=8']}"), ""},
+		{job("plans: {model: {" + shape + "}}"), "list names of plans such as fsdp4, or kinds of plans to generate such as fsdp"},
+		{job("plans: {list: [fsdp2]}"), "model"},
+		{job("plans: {model: {parameters: many, layers: 4, hidden: 256, heads: 4, sequence: 64, batch: 16}, list: [fsdp2]}"), "should match"},
+		{job("plans: {model: {parameters: '1e6', layers: 0, hidden: 256, heads: 4, sequence: 64, batch: 16}, list: [fsdp2]}"), "should be greater than or equal to 1"},
+		{job("batch: {adapt: true}, plans: {model: {" + shape + "}, list: [fsdp2]}"), "batch.adapt and share must be left out beside plans"},
+		{job("share: {allow: true}, plans: {model: {" + shape + "}, list: [fsdp2]}"), "batch.adapt and share must be left out beside plans"},
+		{job("roles: [{name: a, gpus: 2}], plans: {model: {" + shape + "}, list: [fsdp2]}"), "plans must be left out beside roles"},
 		{job("widest: galaxy"), `supported values: "slot", "machine", "rack", "cross-rack"`},
 		{job("estimate: a while"), "should match"},
 		{job("estimate: 99999999999h"), "should match"},

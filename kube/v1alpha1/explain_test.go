@@ -31,7 +31,7 @@ func TestColumns(t *testing.T) {
 	if err := k.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	status := map[string]any{"state": "waiting", "size": "0/1-8", "why": "needs 8 GPUs; 2 are free in the cluster until about 12:00", "brief": "needs 8 GPUs; 2 are free", "rho": "1.5", "roles": "trainer 1, rollout 1 (1 to 7)", "tenant": "red", "until": "2126-01-01T00:00:00Z"}
+	status := map[string]any{"state": "waiting", "size": "0/1-8", "why": "needs 8 GPUs; 2 are free in the cluster until about 12:00", "brief": "needs 8 GPUs; 2 are free", "rho": "1.5", "roles": "trainer 1, rollout 1 (1 to 7)", "plan": "fsdp2", "tenant": "red", "until": "2126-01-01T00:00:00Z"}
 	if err := unstructured.SetNestedMap(o.Object, status, "status"); err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +47,15 @@ func TestColumns(t *testing.T) {
 			wide = append(wide, column["name"].(string))
 		}
 	}
-	want := []string{"Name", "State", "GPUs", "Goodput", "Rho", "Why", "Until", "Tenant", "App", "Roles", "Nodes", "Details", "Age"}
+	want := []string{"Name", "State", "GPUs", "Goodput", "Rho", "Why", "Until", "Tenant", "App", "Roles", "Plan", "Nodes", "Details", "Age"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Tenant", "App", "Roles", "Nodes", "Details"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"Tenant", "App", "Roles", "Plan", "Nodes", "Details"}, wide); diff != "" {
 		t.Errorf("columns of -o wide (-want +got):\n%s", diff)
 	}
 	cells := table["rows"].([]any)[0].(map[string]any)["cells"].([]any)
-	for i, want := range map[int]any{0: "shown", 1: "waiting", 2: "0/1-8", 4: "1.5", 5: "needs 8 GPUs; 2 are free", 6: "2126-01-01T00:00:00Z", 7: "red", 8: "sweep", 9: "trainer 1, rollout 1 (1 to 7)", 11: "needs 8 GPUs; 2 are free in the cluster until about 12:00"} {
+	for i, want := range map[int]any{0: "shown", 1: "waiting", 2: "0/1-8", 4: "1.5", 5: "needs 8 GPUs; 2 are free", 6: "2126-01-01T00:00:00Z", 7: "red", 8: "sweep", 9: "trainer 1, rollout 1 (1 to 7)", 10: "fsdp2", 12: "needs 8 GPUs; 2 are free in the cluster until about 12:00"} {
 		if cells[i] != want {
 			t.Errorf("column %s holds %v; want %v", names[i], cells[i], want)
 		}

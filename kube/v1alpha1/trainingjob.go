@@ -23,6 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.status.tenant`,priority=1
 // +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.app`,priority=1
 // +kubebuilder:printcolumn:name="Roles",type=string,JSONPath=`.status.roles`,priority=1
+// +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.plan`,priority=1
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1
 // +kubebuilder:printcolumn:name="Details",type=string,JSONPath=`.status.why`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -62,6 +63,8 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) >= 1)",message="template.spec.containers must name at least one container"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || (self.gpus == 1 && !has(self.minGPUs) && !has(self.maxGPUs) && !has(self.sizes))",message="gpus, minGPUs, maxGPUs and sizes must be left out: the size of the job is the sum of its roles'"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.gpusPerPod) || self.gpusPerPod == 1",message="gpusPerPod must be left out: each pod of a role has one GPU"
+// +kubebuilder:validation:XValidation:rule="!has(self.plans) || !has(self.roles)",message="plans must be left out beside roles: plans are for one program on all GPUs"
+// +kubebuilder:validation:XValidation:rule="!has(self.plans) || ((!has(self.batch) || !has(self.batch.adapt) || !self.batch.adapt) && !has(self.share))",message="batch.adapt and share must be left out beside plans: these are for whole GPUs and the batch size of plans.model"
 type TrainingJobSpec struct {
 	// The GPUs of the gang, which are allocated all at once or not at all. For an
 	// elastic job, the size that it gets under policies that do not resize jobs. It is
@@ -230,6 +233,11 @@ type TrainingJobSpec struct {
 	// +optional
 	Consolidate bool `json:"consolidate,omitempty"`
 
+	// The execution plans that a large model can be trained under. Each start is under the
+	// fastest for its GPUs, which its pods find in FAIRWAY_PLAN. With a list and neither
+	// minGPUs nor another number of gpus than 1, the job has the sizes of the listed plans.
+	// +optional
+	Plans *Plans `json:"plans,omitempty"`
 	// The parts of the gang, each with its own pods and size, such as a trainer and rollout
 	// workers. All start together at their smallest sizes or not at all, and one of them may
 	// be elastic. The first leads: the job has finished when all its pods have.
@@ -247,6 +255,62 @@ type TrainingJobSpec struct {
 	// +optional
 	// +structType=atomic
 	Template PodTemplate `json:"template,omitzero"`
+}
+
+// Plans are the execution plans of a large model.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.list) || has(self.generate)",message="list names of plans such as fsdp4, or kinds of plans to generate such as fsdp"
+type Plans struct {
+	// The shape of the transformer and the batch it is trained with, from which speed and
+	// memory are predicted.
+	Model PlanModel `json:"model"`
+	// Kinds of plans to make for every size of the job: fsdp, zero, zero-offload, tp, pp, or
+	// with a bound such as tp<=8; accumulate and recompute where memory is short. Those that
+	// do not fit in memory are left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Generate []string `json:"generate,omitempty"`
+	// Names of plans, such as dp4, fsdp2-tp2 or fsdp4+recompute. Whether they fit in memory
+	// is not checked.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	List []string `json:"list,omitempty"`
+}
+
+// PlanModel is the shape of a transformer.
+type PlanModel struct {
+	// Parameters: a number, as text, such as 6.7e9.
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,16}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?$`
+	Parameters string `json:"parameters"`
+	// Layers.
+	// +kubebuilder:validation:Minimum=1
+	Layers int32 `json:"layers"`
+	// Hidden size.
+	// +kubebuilder:validation:Minimum=1
+	Hidden int32 `json:"hidden"`
+	// Attention heads.
+	// +kubebuilder:validation:Minimum=1
+	Heads int32 `json:"heads"`
+	// Tokens of an example.
+	// +kubebuilder:validation:Minimum=1
+	Sequence int32 `json:"sequence"`
+	// Words.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Vocabulary int32 `json:"vocabulary,omitempty"`
+	// Examples of a step, on all GPUs together.
+	// +kubebuilder:validation:Minimum=1
+	Batch int32 `json:"batch"`
+	// The matrix of attention is kept in memory, as by code without flash attention.
+	// +optional
+	Explicit bool `json:"explicitAttention,omitempty"`
 }
 
 // JobRole is a part of a gang.
@@ -354,6 +418,10 @@ type TrainingJobStatus struct {
 	// How its GPUs are divided among its roles, such as trainer 1, rollout 3 (1 to 6).
 	// +optional
 	Roles string `json:"roles,omitempty"`
+	// The execution plan of its last attempt, if it has several. "fairway explain" says how
+	// fast others would be.
+	// +optional
+	Plan string `json:"plan,omitempty"`
 	// Throughput times statistical efficiency, as its agent last measured it: examples
 	// per second, counted as at the initial batch size.
 	// +optional
