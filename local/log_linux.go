@@ -124,6 +124,18 @@ func (c *copier) after(done int, last bool) int {
 	return best
 }
 
+// attempts says which attempts have logs.
+func (c *copier) attempts() string {
+	switch last := c.after(0, true); last {
+	case 0:
+		return "it may not have started yet, or its logs may have been deleted"
+	case 1:
+		return "leave it out: there is one"
+	default:
+		return fmt.Sprintf("the last is %d", last)
+	}
+}
+
 // ended reports whether an attempt will print no more.
 func (c *copier) ended(n int) bool {
 	_, err := c.root.Lstat(filepath.Join(string(c.job), strconv.Itoa(n), exitFile))
@@ -157,6 +169,9 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if c.q.Attempt == 0 && c.q.Follow && c.q.Rank > 0 {
 			return nil // an attempt with fewer ranks
+		}
+		if !c.has(n) {
+			return api.Errorf(api.Unknown, "job %s has no attempt %d", c.job, n).On("attempt").Try(c.attempts())
 		}
 		return api.Errorf(api.Unknown, "attempt %d of job %s has no log of rank %d", n, c.job, c.q.Rank).On("rank")
 	}

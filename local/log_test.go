@@ -340,17 +340,18 @@ func TestCopyLog(t *testing.T) {
 		job  sched.JobID
 		q    api.LogQuery
 		want api.Code
+		says string
 	}{
-		{"talks", api.LogQuery{Rank: 2}, api.Unknown},
-		{"talks", api.LogQuery{Rank: -1}, api.Invalid},
-		{"talks", api.LogQuery{Attempt: 3}, api.Unknown},
-		{"talks", api.LogQuery{Stream: "stdout"}, api.Invalid},
-		{"nobody", api.LogQuery{}, api.Unknown},
-		{"nobody", api.LogQuery{Follow: true}, api.Unknown},
-		{"../jobs/talks", api.LogQuery{}, api.Unknown},
+		{"talks", api.LogQuery{Rank: 2}, api.Unknown, "rank: attempt 2 of job talks has no log of rank 2"},
+		{"talks", api.LogQuery{Rank: -1}, api.Invalid, "rank: is -1"},
+		{"talks", api.LogQuery{Attempt: 3}, api.Unknown, "attempt: job talks has no attempt 3; the last is 2"},
+		{"talks", api.LogQuery{Stream: "stdout"}, api.Invalid, "stream: is"},
+		{"nobody", api.LogQuery{}, api.Unknown, "no log of job"},
+		{"nobody", api.LogQuery{Follow: true}, api.Unknown, "no log of job"},
+		{"../jobs/talks", api.LogQuery{}, api.Unknown, "no log of job"},
 	} {
-		if err := r.m.CopyLog(ctx, c.job, c.q, &bytes.Buffer{}); api.CodeOf(err) != c.want {
-			t.Errorf("%s %+v: %v; want %s", c.job, c.q, err, c.want)
+		if err := r.m.CopyLog(ctx, c.job, c.q, &bytes.Buffer{}); api.CodeOf(err) != c.want || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%s %+v: %v; want %s: %s", c.job, c.q, err, c.want, c.says)
 		}
 	}
 }

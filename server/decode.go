@@ -30,7 +30,7 @@ func decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(trimmed))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return decodeError(err)
+		return decodeError(err, trimmed)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return api.Errorf(api.Invalid, "data after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
@@ -97,12 +97,12 @@ func typeBelow(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-func decodeError(err error) error {
+func decodeError(err error, data []byte) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
-		return api.Errorf(api.Invalid, "is %s", kind.Value).On(jsonField(kind.Field)).Try("send a value of type " + jsonType(kind.Type))
+		return api.Errorf(api.Invalid, "is %s", written(kind, data)).On(jsonField(kind.Field)).Try("send a value of type " + jsonType(kind.Type))
 	case errors.As(err, &syntax):
 		return api.Errorf(api.Invalid, "the body is not JSON: %w, at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -113,6 +113,24 @@ func decodeError(err error) error {
 		return api.Errorf(api.Invalid, "there is no such field").On(field).Try("check its spelling; /openapi.json has all fields")
 	}
 	return api.Errorf(api.Invalid, "%w", err)
+}
+
+// written says what was sent where a value of another type was wanted.
+func written(kind *json.UnmarshalTypeError, data []byte) string {
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		token, err := d.Token()
+		if err == nil && d.InputOffset() < kind.Offset {
+			continue
+		}
+		switch value := token.(type) {
+		case string:
+			return fmt.Sprintf("the text %.60q", value)
+		case bool:
+			return fmt.Sprint(value)
+		}
+		return kind.Value // a number is in it; objects and lists may be long
+	}
 }
 
 // jsonField leaves the names of embedded structs, which only Go knows, out of the

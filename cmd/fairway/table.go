@@ -51,14 +51,29 @@ func printTable(w io.Writer, runs []finishedRun) {
 		}
 	}
 	for _, r := range runs {
-		switch n := r.result.Unfinished; {
-		case n > 0 && r.result.Averaged > 0:
-			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended", r.result.Policy, n, r.result.Summary.Jobs)
-		case n > 0:
-			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended; averages cover those that have", r.result.Policy, n, r.result.Summary.Jobs)
+		if r.result.Unfinished == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended", r.result.Policy, r.result.Unfinished, r.result.Summary.Jobs)
+		if n := tooLarge(r.result); n > 0 {
+			fmt.Fprintf(w, ", %d of them as they ask for more than the %d GPUs that there are", n, r.result.Cluster.GPUs)
+		}
+		if r.result.Averaged == 0 {
+			fmt.Fprint(w, "; averages cover those that have")
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+// tooLarge counts the jobs that never started and ask for more than the whole cluster.
+func tooLarge(r *sim.Result) int {
+	n := 0
+	for _, j := range r.Jobs {
+		if j.Start < 0 && j.GPUs > r.Cluster.GPUs {
+			n++
+		}
+	}
+	return n
 }
 
 // showRun returns a callback that draws the progress of a simulation.

@@ -24,3 +24,14 @@ func TestTableHeld(t *testing.T) {
 		}
 	}
 }
+
+// A job that asks for more than the cluster has is said to be the reason that it has not ended.
+func TestTableTooLarge(t *testing.T) {
+	r := &sim.Result{Summary: sim.Summary{Policy: "fifo", Jobs: 3, Unfinished: 2}, Cluster: sim.ClusterShape{GPUs: 8},
+		Jobs: []sim.JobResult{{GPUs: 8}, {GPUs: 8, Start: -1, End: -1}, {GPUs: 9, Start: -1, End: -1}}}
+	var b strings.Builder
+	printTable(&b, []finishedRun{{result: r}})
+	if want := "fifo: 2 of 3 jobs have not ended, 1 of them as they ask for more than the 8 GPUs that there are; averages cover those that have\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("the table ends %q; want %q", b.String(), want)
+	}
+}

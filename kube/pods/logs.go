@@ -134,6 +134,14 @@ func (e *Executor) tail(ctx context.Context, s source) (string, error) {
 	}
 }
 
+// noLog says that what is asked for is not there.
+func noLog(id sched.JobID, q api.LogQuery) *api.Error {
+	if q.Attempt > 0 {
+		return api.Errorf(api.Unknown, "job %s has no log of rank %d of attempt %d here", id, q.Rank, q.Attempt)
+	}
+	return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank)
+}
+
 // CopyLog writes what the pod of a rank has printed to w. With Follow and no
 // attempt number it continues from attempt to attempt until the job ends.
 func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
@@ -159,10 +167,10 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, 
 			done, q.Tail = number, 0
 			continue
 		case !q.Follow && done == 0:
-			return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("it may not have started yet, or ended so long ago that its pods are gone")
+			return noLog(id, q).Try("it may not have started yet, or ended so long ago that its pods are gone")
 		case e.Ended == nil && done > 0 || e.Ended != nil && e.Ended(id):
 			if done == 0 {
-				return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("its pods are gone")
+				return noLog(id, q).Try("its pods are gone")
 			}
 			return nil
 		}

@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // patience is how long a page may take to show what is waited for.
@@ -200,39 +202,47 @@ func (p *tab) measure() {
 	}
 }
 
-// light changes something, and fails if the page works for more than so many seconds to
-// show it. It tries again a few times: a machine that does much else has cold caches.
+// light changes something several times, and fails if the page usually works for more than
+// so many seconds to show it. It tries again: a machine that does much else has cold caches.
 func (p *tab) light(what string, most float64, f *fake, change func(n int)) {
 	p.Helper()
-	least := math.Inf(1)
-	var took []string
-	for n := 0; n < 12 && least > most; n++ {
-		eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 600)).then(() => true)") // what was begun is done
-		worked := p.busy()
-		f.mu.Lock()
-		before := f.listed
-		f.mu.Unlock()
-		f.change(fmt.Sprint("change ", n), func() { change(n) })
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			f.mu.Lock()
-			done := f.listed > before
-			f.mu.Unlock()
-			if done {
-				break
-			}
-			if time.Now().After(end) {
-				p.Fatalf("the page asks for no jobs after a change")
-			}
+	const several = 5
+	usual := math.Inf(1)
+	for try := 0; try < 3 && usual > most; try++ {
+		took := make([]float64, several)
+		for n := range took {
+			took[n] = p.refresh(f, func() { change(several*try + n) })
 		}
-		eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 700)).then(() => true)")
-		work := p.busy() - worked
-		least = min(least, work)
-		took = append(took, fmt.Sprintf("%.0f", 1000*work))
+		p.Logf("%s: seconds of work for a refresh: %.3f", what, took)
+		usual = num.Quantile(took, 0.5)
 	}
-	p.Logf("%s: ms of work for a refresh, until one took at most %.0f: %s", what, 1000*most, strings.Join(took, ", "))
-	if least <= 0 || least > most {
-		p.Errorf("a refresh of %s takes %.0f ms of work; want at most %.0f ms", what, 1000*least, 1000*most)
+	if usual <= 0 || usual > most {
+		p.Errorf("a refresh of %s usually takes %.0f ms of work; want at most %.0f ms", what, 1000*usual, 1000*most)
 	}
+}
+
+// refresh changes something and returns how many seconds the page worked to show it.
+func (p *tab) refresh(f *fake, change func()) float64 {
+	p.Helper()
+	eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 600)).then(() => true)") // what was begun is done
+	worked := p.busy()
+	f.mu.Lock()
+	before := f.listed
+	f.mu.Unlock()
+	f.change("a change", change)
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		f.mu.Lock()
+		done := f.listed > before
+		f.mu.Unlock()
+		if done {
+			break
+		}
+		if time.Now().After(end) {
+			p.Fatalf("the page asks for no jobs after a change")
+		}
+	}
+	eval[bool](p, "new Promise((done) => setTimeout(() => requestIdleCallback(done), 700)).then(() => true)")
+	return p.busy() - worked
 }
 
 // busy returns how many seconds the page has worked so far. The time that others
@@ -271,6 +281,12 @@ func (p *tab) sound() {
 	}
 	if wide := eval[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
 		p.Errorf("the page is %d pixels wider than its window", wide)
+	}
+	if cut := eval[string](p, "[...document.querySelectorAll('.scroll')].filter((x) => x.scrollWidth > x.clientWidth).map((x) => x.querySelector('thead')?.innerText).join('; ')"); cut != "" {
+		p.Errorf("a table is wider than its panel, so that its last columns are not seen: %s", cut)
+	}
+	if over := eval[float64](p, "(() => { const chart = document.activeElement.closest('.chart'), tip = document.getElementById('tip'); return chart && !tip.hidden ? tip.getBoundingClientRect().right - chart.getBoundingClientRect().right : 0; })()"); over > 0 {
+		p.Errorf("the values of a chart cover %.0f pixels of what is beside it", over)
 	}
 	if cut := eval[string](p, "[...document.querySelectorAll('.axes text')].filter((x) => x.getBoundingClientRect().left < x.ownerSVGElement.getBoundingClientRect().left).map((x) => x.textContent).join(', ')"); cut != "" {
 		p.Errorf("labels of an axis are cut: %s", cut)

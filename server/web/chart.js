@@ -127,7 +127,7 @@ export function chart(options) {
     const at = o.cursor.at;
     const lines = shown().map((line) => [swatch(line.color, o.kind === 'stack' ? 'block' : ''), line.name, printed(o, line, at)]);
     const marks = data.marks.filter((m) => Math.abs(frame.x.to(m.at) - frame.x.to(at)) <= near);
-    showTip({ x: clientX, y: clientY }, h('b', {}, data.axis.print(at)), tipRows(o.kind === 'stack' ? lines.reverse() : lines),
+    showTip({ x: clientX, y: clientY, right: element.getBoundingClientRect().right }, h('b', {}, data.axis.print(at)), tipRows(o.kind === 'stack' ? lines.reverse() : lines),
       marks.map((m) => h('p', { class: 'tip-mark' }, h('i', { class: 'mark-dot ' + m.kind }), m.text)));
   }
   function listen(svg) {

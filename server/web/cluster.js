@@ -26,7 +26,7 @@ export function gpuPanel(title) {
     forget(jobs.map((j) => j.app || j.id));
     colour.hidden = nodes.length <= named;
     last = { nodes, jobs: new Map(jobs.map((j) => [j.id, j])), now };
-    const grid = () => gpuGrid({ ...last, at, move: (to) => { if (to.join() !== at.join()) { at = to; p.show(grid()); } } });
+    const grid = () => gpuGrid({ latest: () => last, at, move: (to) => { if (to.join() !== at.join()) { at = to; p.show(grid()); } } });
     if (!nodes.length) p.empty('No nodes yet.', 'The daemon detects GPUs when it starts; without GPUs it offers CPU slots. See the log of fairway up.');
     else if (nodes.length <= named) p.show(grid());
     else { p.show(map.element); map.draw({ ...last, by }); }

@@ -4,13 +4,14 @@
 // Format: numbers, sizes and times for people.
 
 const dash = '–';
+const thousands = new Intl.NumberFormat('en-US'); // toLocaleString makes one for each number
 const missing = (v) => v === null || v === undefined || !Number.isFinite(v);
 
 // number prints up to digits significant digits, and thousands apart.
 export function number(v, digits = 3) {
   if (missing(v)) return dash;
   const a = Math.abs(v);
-  if (a >= 10 ** (digits - 1) || Number.isInteger(v)) return Math.round(v).toLocaleString('en-US');
+  if (a >= 10 ** (digits - 1) || Number.isInteger(v)) return thousands.format(Math.round(v));
   if (a < 1e-4) return v.toExponential(1);
   return String(Number(v.toPrecision(digits)));
 }

@@ -17,50 +17,67 @@ export const nodeState = (node) => (!node.up ? 'down' : stateNames[node.state] |
 // idle says how a GPU stands that no job holds: it is free only where jobs may start.
 const idle = (node) => (nodeState(node) === 'ready' ? 'free' : nodeState(node));
 
-// gpuGrid describes the grid. jobs: by id; at: [node, gpu] that has the focus
-// among the cells; move: called with the new one.
-export function gpuGrid({ nodes, jobs, now, at, move }) {
-  const sizes = nodes.map((n) => n.slots.length);
+// gpuGrid describes the grid. latest: returns the nodes, the jobs by id and the
+// time that are known when it is asked; at: [node, gpu] that has the focus among
+// the cells; move: called with the new one.
+export function gpuGrid({ latest, at, move }) {
+  const { nodes, jobs } = latest();
   const row = Math.min(at[0], nodes.length - 1);
-  const col = Math.min(at[1], (sizes[row] || 1) - 1);
+  const col = Math.min(at[1], (nodes[row].slots.length || 1) - 1);
   const go = (e, r, c) => {
-    const to = { ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], Home: [r, 0], End: [r, sizes[r] - 1] }[e.key];
     if (e.key === 'Escape') { hideTip(); return; }
-    if (!to || to[0] < 0 || to[0] >= nodes.length || to[1] < 0) return;
+    const sizes = latest().nodes.map((n) => n.slots.length);
+    const to = { ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], Home: [r, 0], End: [r, sizes[r] - 1] }[e.key];
+    if (!to || to[0] < 0 || to[0] >= sizes.length || to[1] < 0) return;
     e.preventDefault();
     to[1] = Math.min(to[1], sizes[to[0]] - 1);
     move(to);
     document.getElementById('gpu-' + to.join('-'))?.focus();
   };
-  const cols = Math.min(16, Math.max(4, ...sizes));
+  const cols = Math.min(16, Math.max(4, ...nodes.map((n) => n.slots.length)));
   return h('div', { class: 'gpus', vars: { '--cols': String(cols) }, role: 'grid', 'aria-label': 'GPUs by node; arrow keys move, Enter opens the job' },
-    nodes.map((node, r) => h('div', { class: 'gpu-row', role: 'row', key: node.name },
-      h('div', { class: 'gpu-node', role: 'rowheader' }, h('b', {}, node.name),
-        h('span', {}, node.gpus + ' × ' + kindOf(node), nodeState(node) === 'ready' ? null : h('em', { class: 'badge ' + nodeState(node) }, nodeState(node)))),
-      h('div', { class: 'gpu-cells', role: 'presentation' }, node.slots.map((slot, c) => cell({
-        node, slot, jobs, now, id: 'gpu-' + r + '-' + c, current: r === row && c === col, key: (e) => go(e, r, c), focus: () => move([r, c]),
-      }))))));
+    nodes.map((node, r) => {
+      const current = r === row ? col : -1;
+      const cells = node.slots.map((slot) => face(node, slot, jobs));
+      return h('div', { class: 'gpu-row', role: 'row', key: node.name, sig: JSON.stringify([r, current, node.gpus, node.gpu_type, nodeState(node), cells]), fill: () => [
+        h('div', { class: 'gpu-node', role: 'rowheader' }, h('b', {}, node.name),
+          h('span', {}, node.gpus + ' × ' + kindOf(node), nodeState(node) === 'ready' ? null : h('em', { class: 'badge ' + nodeState(node) }, nodeState(node)))),
+        h('div', { class: 'gpu-cells', role: 'presentation' }, cells.map((face, c) => cell({
+          face, down: nodeState(node) === 'down', id: 'gpu-' + r + '-' + c, current: c === current, key: (e) => go(e, r, c), focus: () => move([r, c]),
+          card: () => { const now = latest(); const n = now.nodes[r]; return gpuCard(n, n.slots[c], holders(n.slots[c], now.jobs), now.now); },
+        })))] });
+    }));
 }
 
 // kindOf says what the slots of a node are.
 export const kindOf = (node) => (!node.gpu_type || node.gpu_type === 'cpu' ? 'CPU slot' : String(node.gpu_type).toUpperCase());
 
-function cell({ node, slot, jobs, now, id, current, key, focus }) {
-  const held = (slot.jobs || []).map((j) => jobs.get(j) || { id: j });
-  const use = slot.use;
-  const card = (at) => showTip(at, gpuCard(node, slot, held, now));
+const holders = (slot, jobs) => (slot.jobs || []).map((j) => jobs.get(j) || { id: j });
+
+// face is what a cell shows of a GPU.
+function face(node, slot, jobs) {
+  const held = holders(slot, jobs);
+  return {
+    index: slot.index, spoken: spoken(node, slot, held), util: slot.use ? Math.round(slot.use.util * 100) : null,
+    name: held.length === 0 ? idle(node) : held.length === 1 ? title(held[0]) : held.length + ' jobs',
+    held: held.map((job) => [job.id, jobColour(job), milliOn(job, node)]),
+  };
+}
+
+function cell({ face, down, id, current, key, focus, card }) {
+  const tip = (at) => showTip(at, card());
   return h('a', {
-    id, key: slot.index, role: 'gridcell', class: 'gpu' + (held.length ? '' : ' free') + (nodeState(node) === 'down' ? ' down' : ''), tabindex: current ? 0 : -1,
-    href: held.length ? '#/jobs/' + encodeURIComponent(held[0].id) : null,
-    'aria-label': spoken(node, slot, held),
-    onpointermove: (e) => { if (e.pointerType !== 'touch') card({ x: e.clientX, y: e.clientY }); },
+    id, key: face.index, role: 'gridcell', class: 'gpu' + (face.held.length ? '' : ' free') + (down ? ' down' : ''), tabindex: current ? 0 : -1,
+    href: face.held.length ? '#/jobs/' + encodeURIComponent(face.held[0][0]) : null,
+    'aria-label': face.spoken,
+    onpointermove: (e) => { if (e.pointerType !== 'touch') tip({ x: e.clientX, y: e.clientY }); },
     onpointerleave: hideTip, onblur: hideTip, onkeydown: key,
-    onfocus: (e) => { const b = e.target.getBoundingClientRect(); focus(); card({ x: b.right, y: b.top + b.height / 2, beside: b.left }); },
+    onfocus: (e) => { const b = e.target.getBoundingClientRect(); focus(); tip({ x: b.right, y: b.top + b.height / 2, beside: b.left }); },
   },
-  h('span', { class: 'gpu-fill' }, held.map((job) => h('i', { key: job.id, vars: { '--c': jobColour(job), 'flex-grow': String(milliOn(job, node)) } }))),
-  h('span', { class: 'gpu-index' }, slot.index),
-  h('span', { class: 'gpu-name' }, held.length === 0 ? idle(node) : held.length === 1 ? title(held[0]) : held.length + ' jobs'),
-  use ? h('span', { class: 'gpu-use' }, h('i', { vars: { width: Math.round(use.util * 100) + '%' } })) : null);
+  h('span', { class: 'gpu-fill' }, face.held.map(([job, colour, milli]) => h('i', { key: job, vars: { '--c': colour, 'flex-grow': String(milli) } }))),
+  h('span', { class: 'gpu-index' }, face.index),
+  h('span', { class: 'gpu-name' }, face.name),
+  face.util === null ? null : h('span', { class: 'gpu-use' }, h('i', { vars: { width: face.util + '%' } })));
 }
 
 const milliOn = (job, node) => (job.held || []).find((x) => x.node === node.name)?.milli || 1000;

@@ -73,8 +73,11 @@ export function expected(job, now) {
 }
 
 // row is a line of a table. It is made anew only when the job changed, or often
-// enough for the times in it.
-const row = (job, now, cells) => h('tr', { key: job.id, sig: JSON.stringify(job) + Math.floor(now / 3000), fill: cells });
+// enough for the times in it: those within a minute are printed in seconds.
+const row = (job, now, cells) => {
+  const seconds = [job.submitted, job.status?.since, job.reason?.until, job.ended].some((at) => Math.abs(ms(at) - now) < 62000);
+  return h('tr', { key: job.id, sig: JSON.stringify(job) + Math.floor(now / (seconds ? 3000 : 20000)), fill: cells });
+};
 
 // queueTable lists jobs that wait.
 export const queueTable = (jobs, now) => h('table', { class: 'list fold' },

@@ -8,15 +8,15 @@ import { h, show } from './dom.js';
 const tip = () => document.getElementById('tip');
 
 // showTip places content near a point of the window, inside it; beside is where
-// to end if there is no room to the right.
-export function showTip({ x, y, beside = x }, ...content) {
+// to end if there is no room to the right, before the point right.
+export function showTip({ x, y, beside = x, right = Infinity }, ...content) {
   const node = tip();
   show(node, ...content);
   node.hidden = false;
   const box = node.getBoundingClientRect();
   const { clientWidth: wide, clientHeight: high } = document.documentElement;
   let left = x + 14;
-  if (left + box.width > wide - 8) left = beside - box.width - 14;
+  if (left + box.width > Math.min(wide - 8, right)) left = beside - box.width - 14;
   if (left < 8) left = Math.max(8, (wide - box.width) / 2);
   let top = y - box.height / 2;
   if (wide < 640) top = y + 24 + box.height > high ? y - box.height - 18 : y + 24; // not under a finger

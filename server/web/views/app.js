@@ -85,12 +85,12 @@ export function appView({ state, refreshSoon }, id) {
     const value = (t, key) => (key.startsWith('param:') ? numeric(t.params?.[key.slice(6)]) : key === 'rung' ? t.rung || 0 : key === 'outcome' ? outcome(t) : t[key]);
     trials.title('Trials', h('span', { class: 'count' }, number(search.trials.length)));
     if (!search.trials.length) { trials.empty('No trials yet.'); return; }
-    trials.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures trials' },
+    trials.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures fold trials' },
       heads([['number', 'Trial', 'num'], ...names.map((n) => ['param:' + n, n, 'num']), ['value', metric, 'num'], ['rung', 'Rung', 'num'], ['done', 'Work done', 'num minor'], ['outcome', 'Outcome']], by, order),
       h('tbody', {}, sorted(search.trials, by, value).map((t) => h('tr', { key: t.number, class: t.number === search.best ? 'best' : '' },
-        h('td', { class: 'num' }, t.job ? jobLink(t.job, String(t.number)) : t.number), names.map((n) => h('td', { class: 'num' }, t.params?.[n] ?? '–')),
-        h('td', { class: 'num' }, Number.isFinite(t.value) ? h('b', {}, number(t.value, 4)) : '–'), h('td', { class: 'num' }, number(t.rung || 0)), h('td', { class: 'num minor' }, number(t.done || 0)),
-        h('td', { class: 'outcome' }, t.early ? null : [badge(t.state), ' '], outcome(t) === t.state ? null : h('span', { class: 'soft' }, outcome(t)))))))));
+        h('td', { class: 'num', 'data-label': 'trial' }, t.job ? jobLink(t.job, String(t.number)) : t.number), names.map((n) => h('td', { class: 'num', 'data-label': n }, t.params?.[n] ?? '–')),
+        h('td', { class: 'num', 'data-label': metric }, Number.isFinite(t.value) ? h('b', {}, number(t.value, 4)) : '–'), h('td', { class: 'num', 'data-label': 'rung' }, number(t.rung || 0)), h('td', { class: 'num minor' }, number(t.done || 0)),
+        h('td', { class: 'outcome line-of-its-own' }, t.early ? null : [badge(t.state), ' '], outcome(t) === t.state ? null : h('span', { class: 'soft' }, outcome(t)))))))));
   }
   return { title: id, element, refresh, close: () => { curves.close(); paths.close(); } };
 }

@@ -16,7 +16,7 @@ import { heads, sorted } from '../sortable.js';
 import { choose, here } from '../url.js';
 
 const ahead = 4 * 3600000; // milliseconds of the forecast
-const cards = 16; // nodes that are shown in full
+const cards = () => (matchMedia('(max-width: 640px)').matches ? 2 : 16); // nodes that are shown in full
 const rowsShown = 100;
 const nodesShown = 30;
 
@@ -82,7 +82,7 @@ export function clusterView({ state, refreshSoon }) {
     list.title('Nodes', h('span', { class: 'count' }, number(nodes.length)));
     if (!all.length) list.empty('No nodes yet.', 'The daemon detects GPUs when it starts; without GPUs it offers CPU slots.');
     else if (!nodes.length) list.empty('No matching nodes.', 'Try another text.');
-    else if (nodes.length <= cards) list.show(h('div', { class: 'nodes' }, nodes.map((n) => card(n, names))));
+    else if (nodes.length <= cards()) list.show(h('div', { class: 'nodes' }, nodes.map((n) => card(n, names))));
     else list.show(table(nodes), nodes.length > room ? h('div', { class: 'pager' }, h('span', { class: 'soft' }, number(room) + ' of ' + number(nodes.length) + ' shown'), h('button', { type: 'button', class: 'quiet', onclick: () => { room += rowsShown; refreshSoon(); } }, 'Show more')) : null);
   }
   // table is a line for each node; a filter that leaves few shows them in full.
@@ -90,11 +90,11 @@ export function clusterView({ state, refreshSoon }) {
     const free = (n) => (nodeState(n) === 'ready' ? n.slots.filter((s) => !s.jobs?.length).length : 0);
     const busy = (n) => { const use = n.slots.filter((s) => s.use); return use.length ? use.reduce((v, s) => v + s.use.util, 0) / use.length : null; };
     const value = (n, key) => ({ name: n.name, state: nodeState(n), type: kindOf(n), rack: n.rack, free: free(n), gpus: n.gpus, busy: busy(n) })[key];
-    return h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
+    return h('div', { class: 'scroll' }, h('table', { class: 'list figures fold' },
       heads([['name', 'Node'], ['state', 'State'], ['type', 'Type', 'minor'], ['rack', 'Rack', 'minor'], ['gpus', 'GPUs', 'num'], ['free', 'Free', 'num'], ['busy', 'Utilisation', 'num'], ['', '', 'num']], nodeSort, (v) => { nodeSort = v; choose({ nodes: v }); refreshSoon(); }),
       h('tbody', {}, sorted(nodes, nodeSort, value).slice(0, room).map((n) => h('tr', { key: n.name, sig: JSON.stringify([n.name, nodeState(n), n.quarantine, free(n), busy(n), state.isAdmin()]), fill: () => [
         h('th', { scope: 'row' }, n.name), h('td', {}, h('span', { class: 'badge ' + nodeState(n) }, nodeState(n)), n.quarantine ? h('span', { class: 'sub' }, n.quarantine.why) : null), h('td', { class: 'minor' }, kindOf(n)), h('td', { class: 'minor' }, n.rack || '–'),
-        h('td', { class: 'num' }, n.gpus), h('td', { class: 'num' }, free(n)), h('td', { class: 'num' }, busy(n) === null ? '–' : percent(busy(n))), h('td', { class: 'num' }, cordon(n))] })))));
+        h('td', { class: 'num', 'data-label': 'GPUs' }, n.gpus), h('td', { class: 'num', 'data-label': 'free' }, free(n)), h('td', { class: 'num', 'data-label': 'busy' }, busy(n) === null ? '–' : percent(busy(n))), h('td', { class: 'num' }, cordon(n))] })))));
   }
   function card(node, names) {
     const now = nodeState(node);

@@ -89,31 +89,31 @@ export function fairness({ state }) {
   }
   function drawTenants(list) {
     if (!list.length) { tenants.empty('No tenants yet.', 'Jobs without a tenant belong to the tenant default.'); return; }
-    tenants.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
+    tenants.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures fold' },
       h('thead', {}, h('tr', {}, [['Tenant', ''], ['GPUs', 'num'], ['Share', 'num'], ['Weight', 'num minor'], ['Quota', 'num minor'], ['Running', 'num'], ['Waiting', 'num'], ['Rho', 'num'], ['GPU hours', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, inTree(list).map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, nameOf(t)), h('td', { class: 'num' }, number(t.gpus) + (t.gpus_below ? ' + ' + number(t.gpus_below) + ' below' : '')), num(t.share), num(t.weight || 1, 'minor'),
-        h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running), num(t.waiting), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))),
+      h('tbody', {}, inTree(list).map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, nameOf(t)), h('td', { class: 'num', 'data-label': 'GPUs' }, number(t.gpus) + (t.gpus_below ? ' + ' + number(t.gpus_below) + ' below' : '')), num(t.share, '', 'share'), num(t.weight || 1, 'minor'),
+        h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running, '', 'running'), num(t.waiting, '', 'waiting'), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))),
     inTree(list).filter((t) => t.standing).map((t) => h('p', { class: 'note', key: t.id }, t.standing + '.')));
   }
   function drawApps(list) {
     if (!list.length) { apps.empty('No apps yet.', 'Submit several jobs as one app: ', h('code', {}, 'fairway app submit')); return; }
     const active = (a) => a.running + a.waiting > 0;
     const sorted = [...list].sort((a, b) => active(b) - active(a) || ms(b.submitted) - ms(a.submitted));
-    apps.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
+    apps.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures fold' },
       h('thead', {}, h('tr', {}, [['App', ''], ['Tenant', 'minor'], ['GPUs', 'num'], ['Running', 'num'], ['Waiting', 'num'], ['Finished', 'num minor'], ['Failed', 'num minor'], ['Rho', 'num'], ['Submitted', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, sorted.slice(0, appsShown).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id)), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus), num(a.running), num(a.waiting),
+      h('tbody', {}, sorted.slice(0, appsShown).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id)), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus, '', 'GPUs'), num(a.running, '', 'running'), num(a.waiting, '', 'waiting'),
         num(a.finished, 'minor'), num(a.failed + a.killed, 'minor'), rho(a.rho), h('td', { class: 'num nowrap minor' }, ago(ms(a.submitted), state.now()))))))),
     sorted.length > appsShown ? h('p', { class: 'note' }, 'The ' + appsShown + ' submitted last, those with jobs first; ', h('a', { href: '#/jobs?by=app' }, 'all ' + number(sorted.length)), '.') : null);
   }
   return { title: 'Fairness', element, refresh, close: () => Object.values(charts).forEach((c) => c.close()) };
 }
 
-const num = (v, more = '') => h('td', { class: 'num ' + more }, number(v));
+const num = (v, more = '', label = null) => h('td', { class: 'num ' + more, 'data-label': label }, number(v));
 const nameOf = (t) => t.path || t.id || '(none)';
 // inTree lists tenants below their parents, before those whose names begin alike.
 const pathOf = (t) => nameOf(t).replaceAll('/', '\u0000');
 const inTree = (list) => [...list].sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
-const rho = (v) => h('td', { class: 'num' + (v > 1.5 ? ' late' : '') }, v ? number(v) : '–');
+const rho = (v) => h('td', { class: 'num' + (v > 1.5 ? ' late' : ''), 'data-label': 'rho' }, v ? number(v) : '–');
 
 // gpusOf returns what each tenant held, 0 where a sample does not name it.
 function gpusOf(samples) {

@@ -67,13 +67,13 @@ export function jobsView({ state, refreshSoon }) {
     const rows = sorted(known.filter(fits), sort, (a, key) => (key === 'submitted' ? ms(a.submitted) : key === 'best' ? best(a.search)?.value : a[key]));
     list.title('Apps and searches', h('span', { class: 'count' }, number(rows.length)));
     if (!rows.length) { list.empty('No apps.', 'An app is jobs with one goal, such as a hyper-parameter search: ', h('code', {}, 'fairway app submit')); return; }
-    list.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
+    list.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures fold' },
       heads([['id', 'App'], ['tenant', 'Tenant', 'minor'], ['jobs', 'Jobs', 'num'], ['running', 'Running', 'num'], ['waiting', 'Waiting', 'num minor'], ['finished', 'Finished', 'num minor'], ['failed', 'Failed', 'num'],
         ['gpus', 'GPUs', 'num minor'], ['rho', 'Rho', 'num minor'], ['best', 'Best', 'num'], ['submitted', 'Submitted', 'num minor']], sort, (v) => set({ sort: v })),
       h('tbody', {}, rows.slice(0, mostApps).map((a) => h('tr', { key: a.id },
         h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id), a.search ? [' ', badge(a.search.state)] : null),
-        h('td', { class: 'minor' }, a.tenant || '–'), [['jobs', ''], ['running', ''], ['waiting', 'minor'], ['finished', 'minor'], ['failed', ''], ['gpus', 'minor']].map(([k, c]) => h('td', { class: 'num ' + c }, number(a[k]))),
-        h('td', { class: 'num minor' }, a.rho ? number(a.rho) : '–'), h('td', { class: 'num nowrap' }, result(a.search)),
+        h('td', { class: 'minor' }, a.tenant || '–'), [['jobs', ''], ['running', ''], ['waiting', 'minor'], ['finished', 'minor'], ['failed', ''], ['gpus', 'minor']].map(([k, c]) => h('td', { class: 'num ' + c, 'data-label': k }, number(a[k]))),
+        h('td', { class: 'num minor' }, a.rho ? number(a.rho) : '–'), h('td', { class: 'num nowrap', 'data-label': 'best' }, result(a.search)),
         h('td', { class: 'num nowrap minor' }, ago(ms(a.submitted), state.now()))))))),
     rows.length > mostApps ? h('p', { class: 'note' }, 'The first ' + mostApps + ' of ' + number(rows.length) + '.') : null);
   }
