@@ -16,6 +16,11 @@ from fairway.env import Environment
 from tests.daemon import Daemon, wait_for
 from tests.gangs import Running, run
 
+try:
+    from fairway.torch import fsdp
+except ImportError:
+    fsdp = None
+
 JOB = str(Path(__file__).resolve().parent / "accelerate_job.py")
 
 
@@ -123,6 +128,13 @@ class RealAccelerate(unittest.TestCase):
     STEPS = 40
 
     def test_stop_and_resume(self):
+        self.check("ddp")
+
+    @unittest.skipIf(fsdp is None, "this interpreter has no PyTorch with FSDP2")
+    def test_stop_and_resume_with_fsdp(self):
+        self.check("fsdp")
+
+    def check(self, kind):
         """Two ranks are asked to stop, later killed, and go on each time: the losses are those of
         an undisturbed run, digit by digit."""
         with tempfile.TemporaryDirectory() as name:
@@ -130,7 +142,7 @@ class RealAccelerate(unittest.TestCase):
             for part in ("alone", "stopped"):
                 (folder / part).mkdir()
             env = {"ACCELERATE_USE_CPU": "true", "FAIRWAY_JOB": "j", "FAIRWAY_NOTICE": 60}
-            run([JOB, str(folder / "alone"), str(self.STEPS), "0"], 2, env)
+            run([JOB, str(folder / "alone"), str(self.STEPS), "0", kind], 2, env)
             command = [JOB, str(folder / "stopped"), str(self.STEPS)]
             env["FAIRWAY_CHECKPOINT_DIR"] = str(folder / "kept")
 
@@ -138,21 +150,23 @@ class RealAccelerate(unittest.TestCase):
                 path = folder / "stopped" / "losses"
                 return len(path.read_text().splitlines()) if path.exists() else 0
 
-            running = Running([*command, "0.1"], 2, dict(env, FAIRWAY_ATTEMPT=1))
+            running = Running([*command, "0.1", kind], 2, dict(env, FAIRWAY_ATTEMPT=1))
             wait_for(lambda: done() >= 5, 300)
             running.notice()
             codes, outputs = running.wait()
             self.assertEqual(codes, [YIELD, YIELD], outputs)
             kept = folder / "kept" / "accelerate"
             first = {p.name for p in kept.glob("state-*")}
-            running = Running([*command, "0.1"], 2, dict(env, FAIRWAY_ATTEMPT=2))
+            running = Running([*command, "0.1", kind], 2, dict(env, FAIRWAY_ATTEMPT=2))
             wait_for(lambda: {p.name for p in kept.glob("state-*")} - first, 300)
             running.kill()
-            codes, outputs = Running([*command, "0"], 2, dict(env, FAIRWAY_ATTEMPT=3)).wait()
+            codes, outputs = Running([*command, "0", kind], 2, dict(env, FAIRWAY_ATTEMPT=3)).wait()
             self.assertEqual(codes, [0, 0], outputs)
             want, got = (dict(map(json.loads, (folder / part / "losses").read_text().splitlines())) for part in ("alone", "stopped"))
             self.assertEqual(sorted(want), list(range(self.STEPS)))
             self.assertEqual(got, want)
+            sharded = list(kept.glob("state-*/pytorch_model_fsdp_0/__1_*"))
+            self.assertEqual(bool(sharded), kind == "fsdp", "the parts of rank 1")
 
 
 if __name__ == "__main__":
