@@ -29,31 +29,35 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 }
 
 // TestKilledAgainAndAgain kills the operator with -9 at random moments while jobs come,
-// end, fail, are resized, suspended and deleted. FAIRWAY_CHAOS_KILLS says how often.
-// FAIRWAY_CHAOS_SEED determines the moments and the jobs, which are the same in every
+// end, fail, are resized, suspended and deleted, and while other disasters happen (disasters).
+// FAIRWAY_CHAOS_KILLS says how often, and FAIRWAY_CHAOS_JUMPS=1 adds jumps of the operators'
+// clock. FAIRWAY_CHAOS_SEED determines the moments and the jobs, which are the same in every
 // run by default.
 func TestKilledAgainAndAgain(t *testing.T) {
-	kills := number(t, "FAIRWAY_CHAOS_KILLS", 40)
+	kills := number(t, "FAIRWAY_CHAOS_KILLS", 30)
 	seed := number(t, "FAIRWAY_CHAOS_SEED", 1)
 	t.Logf("%d kills; again with FAIRWAY_CHAOS_SEED=%d", kills, seed)
-	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: 2 * time.Minute})
+	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: 3 * time.Minute})
+	const elastic = "gandiva:pack=false:slice=10s:grow_after=1s"
+	h := how{settings: map[string]any{"policy": elastic, "leader": brief}}
+	all := disasters(t, w, &h)
 	load, stop := w.arrive(t, seed, 700*time.Millisecond)
 	r := rand.New(rand.NewPCG(seed, 2))
 	led := 0
 	began := time.Now()
-	const elastic = "gandiva:pack=false:slice=10s:grow_after=1s"
 	load.retries.Store(1)
 	for n := range kills {
 		if n == kills/2 {
 			load.retries.Store(0) // the last retry ends soon after the last kill
 		}
-		p, err := w.start(t, how{settings: map[string]any{"policy": elastic, "leader": brief}})
+		h.link = w.Link(t)
+		p, err := w.start(t, h)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Half of them live until they lead, however long that takes, and are killed
+		// Three in four live until they lead, however long that takes, and are killed
 		// within seconds; the others are killed at any moment.
-		if n%2 == 0 {
+		if n%4 > 0 {
 			eventually(t, "it leads, or has ended", func() error {
 				if p.Running() && !p.leads() {
 					return errors.New("it waits")
@@ -62,6 +66,13 @@ func TestKilledAgainAndAgain(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(r.IntN(1700)) * time.Millisecond)
+		if n%3 == 2 {
+			d := all[int(n/3)%len(all)]
+			if err := d.strike(t, p, h.link, r); err != nil {
+				t.Fatalf("%s: %v", d.name, err)
+			}
+			d.times++
+		}
 		p.Kill()
 		if p.leads() {
 			led++
@@ -70,13 +81,18 @@ func TestKilledAgainAndAgain(t *testing.T) {
 			insist(t.Context(), func() error { return w.freeLease(t.Context()) })
 		}
 	}
+	for _, d := range all {
+		t.Logf("%s: %d", d.name, d.times)
+	}
 	t.Logf("%d kills in %v, %d of operators that led", kills, time.Since(began).Round(time.Second), led)
 	if uint64(led) < kills/3 {
 		t.Errorf("only %d of %d operators led before they were killed; want a third", led, kills)
 	}
 	stop()
-	w.operator(t, how{settings: map[string]any{"policy": elastic}})
+	over := time.Now()
+	w.operator(t, how{settings: map[string]any{"policy": elastic}, program: h.program})
 	w.waitAll(t)
+	t.Logf("all jobs have ended %v after the last kill", time.Since(over).Round(time.Second))
 	states := w.account(t)
 	if total := states[api.Finished] + states[api.Failed]; total+load.deleted < load.created {
 		t.Errorf("of %d jobs %d have ended and %d were deleted: some are lost", load.created, total, load.deleted)

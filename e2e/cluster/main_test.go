@@ -56,7 +56,7 @@ rules:
 	}
 	shared.Options = kubetest.Options{
 		ControllerManager: true, Scheduler: true,
-		Nodes:          []kubetest.NodeSpec{{Prefix: gpuNode, Count: nodeCount, GPUs: nodeGPUs, Type: "NVIDIA-H200", PerRack: 4}},
+		Nodes:          []kubetest.NodeSpec{{Prefix: gpuNode, Count: nodeCount, GPUs: nodeGPUs, Type: "NVIDIA-H200", PerRack: 4, PerZone: 8}},
 		NodeLease:      40 * time.Second,
 		APIServerFlags: []string{"--audit-policy-file=" + rules, "--audit-log-path=" + requestLog},
 	}

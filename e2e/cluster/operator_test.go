@@ -42,6 +42,7 @@ type how struct {
 	link     *kubetest.Link                  // its connection to the API server; nil: direct
 	through  func(*rest.Config) *rest.Config // another connection
 	settings map[string]any                  // of its configuration
+	program  string                          // default: built from this checkout
 }
 
 var built struct {
@@ -78,7 +79,7 @@ func (w *world) start(t *testing.T, h how) (*running, error) {
 		"pods":  map[string]any{"lost_after": "2s"},
 	}
 	maps.Copy(settings, h.settings)
-	o := operator.Options{Program: built.program, Name: cmp.Or(h.name, "operator"), Config: settings}
+	o := operator.Options{Program: cmp.Or(h.program, built.program), Name: cmp.Or(h.name, "operator"), Config: settings}
 	r := &running{file: filepath.Join(w.Folder, o.Name+".log")}
 	r.from = len(r.log())
 	var err error

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -29,14 +30,14 @@ const Namespace = "fairway-system"
 // account is the operator's service account.
 const account = "fairway-operator"
 
-// Build builds the operator into a folder and returns its path.
-func Build(ctx context.Context, folder string) (string, error) {
+// Build builds the operator into a folder, with flags of "go build", and returns its path.
+func Build(ctx context.Context, folder string, flags ...string) (string, error) {
 	root, err := kubetest.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(folder, "fairway-operator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/fairway-operator")
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/fairway-operator"})...)
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if out, err := build.CombinedOutput(); err != nil {
