@@ -103,9 +103,9 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// TestBoundsByType lets every policy decide while tenants are bounded by type of GPU, the
-// one below the other, and counts what they hold as plainly as it can be done.
-func TestBoundsByType(t *testing.T) {
+// TestBounds lets every policy decide while tenants are bounded by type of GPU and in CPUs and
+// memory, the one below the other, and counts what they hold as plainly as it can be done.
+func TestBounds(t *testing.T) {
 	each(t, 0, func(t *testing.T, spec string, _ policy.Promises) {
 		rapid.Check(t, func(rt *rapid.T) {
 			w := policytest.Random(rt)
@@ -113,7 +113,8 @@ func TestBoundsByType(t *testing.T) {
 			most := map[sched.GPUType]int{
 				"t4": rapid.IntRange(0, 9).Draw(rt, "t4"), "h200": rapid.IntRange(0, 9).Draw(rt, "h200"),
 			}
-			for _, tenant := range []sched.Tenant{{ID: "t0", MaxByType: most}, {ID: "t1", Parent: "t0", Borrow: true}} {
+			t0 := sched.Tenant{ID: "t0", MaxByType: most, MaxCPUs: rapid.IntRange(0, 40).Draw(rt, "cpus"), MaxMemory: rapid.Int64Range(0, 9).Draw(rt, "memory")}
+			for _, tenant := range []sched.Tenant{t0, {ID: "t1", Parent: "t0", Borrow: true}} {
 				if err := w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &tenant}); err != nil {
 					rt.Fatal(err)
 				}
@@ -121,7 +122,9 @@ func TestBoundsByType(t *testing.T) {
 			for range rapid.IntRange(1, 5).Draw(rt, "decisions") {
 				for range rapid.IntRange(1, 3).Draw(rt, "jobs") {
 					id := sched.JobID(fmt.Sprint("j", len(w.Length)))
-					if err := w.Submit(policytest.DrawJob(rt, id), time.Hour); err != nil {
+					spec := policytest.DrawJob(rt, id)
+					spec.CPUs, spec.Memory = rapid.IntRange(0, 4).Draw(rt, "each"), rapid.Int64Range(0, 2).Draw(rt, "bytes")
+					if err := w.Submit(spec, time.Hour); err != nil {
 						rt.Fatal(err)
 					}
 				}
@@ -130,12 +133,18 @@ func TestBoundsByType(t *testing.T) {
 					rt.Fatal(err)
 				}
 				held := map[sched.GPUType]int{}
+				cpus, memory := 0, int64(0)
 				for _, j := range w.State.Snapshot(w.Now).Jobs {
 					for _, s := range j.Placement {
 						if j.Tenant == "t0" || j.Tenant == "t1" {
 							held[w.State.Cluster().Nodes[s.Node].Type] += s.GPUs.Len() * int(s.Milli)
+							cpus += s.GPUs.Len() * j.CPUs
+							memory += int64(s.GPUs.Len()) * j.Memory
 						}
 					}
+				}
+				if t0.MaxCPUs > 0 && cpus > t0.MaxCPUs || t0.MaxMemory > 0 && memory > t0.MaxMemory {
+					rt.Fatalf("t0 and t1 hold %d CPUs and %d bytes; their limits are %d and %d", cpus, memory, t0.MaxCPUs, t0.MaxMemory)
 				}
 				for gpu, milli := range held {
 					if milli > most[gpu]*sched.WholeGPU {

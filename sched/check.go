@@ -100,7 +100,7 @@ func Check(s *Snapshot, p Plan) []Violation {
 			c.fail("quota", nil, "tenant %s would hold %g GPUs; its limit is %d", t.ID, float64(c.tenant[i])/WholeGPU, limit)
 		}
 	}
-	c.checkTypes()
+	c.checkBounds()
 	for i, most := range c.guarantees {
 		if c.pins[i] != nil && c.pinned[i] > most {
 			c.fail("guarantee", c.pins[i], "it starts and cannot be preempted: such jobs would hold %g GPUs of a guarantee of %g",

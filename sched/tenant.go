@@ -28,6 +28,10 @@ type Tenant struct {
 	Max    int      `json:"max_gpus,omitempty"` // never more than this, borrowed ones included; 0: no bound
 	// MaxByType is the same for some types of GPU. It is replaced, never changed in place.
 	MaxByType map[GPUType]int `json:"max_by_type,omitempty"`
+	// MaxCPUs and MaxMemory, in bytes, bound what its jobs ask for beside their GPUs; 0: no
+	// bound. Jobs that ask for neither count as none.
+	MaxCPUs   int   `json:"max_cpus,omitempty"`
+	MaxMemory int64 `json:"max_memory,omitempty"`
 	Terms
 }
 
@@ -61,6 +65,10 @@ func (t Tenant) Limit() int {
 	return limit
 }
 
+// Bounded reports whether a tenant is bounded in what no policy counts: types of GPU, CPUs or
+// memory.
+func (t Tenant) Bounded() bool { return len(t.MaxByType) > 0 || t.MaxCPUs > 0 || t.MaxMemory > 0 }
+
 // Share returns the tenant's weight with the default filled in.
 func (t Tenant) Share() float64 {
 	if t.Weight > 0 {
@@ -82,6 +90,10 @@ func (t Tenant) Validate() error {
 		return fmt.Errorf("tenant %s: quota = %d; want 0 or more GPUs", t.ID, t.Quota)
 	case t.Max < 0:
 		return fmt.Errorf("tenant %s: max_gpus = %d; want 0 (no bound) or more", t.ID, t.Max)
+	case t.MaxCPUs < 0:
+		return fmt.Errorf("tenant %s: max_cpus = %d; want 0 (no bound) or more", t.ID, t.MaxCPUs)
+	case t.MaxMemory < 0:
+		return fmt.Errorf("tenant %s: max_memory = %d; want 0 (no bound) or more bytes", t.ID, t.MaxMemory)
 	case len(t.MaxByType) > 64:
 		return fmt.Errorf("tenant %s: max_by_type has %d types; want 64 at most", t.ID, len(t.MaxByType))
 	case t.MaxPriority < 0:

@@ -128,13 +128,18 @@ func (s *Snapshot) Limit(t int) int {
 	return limit
 }
 
-// LimitOf returns the most GPUs of a type that a tenant may hold: no more than any tenant
-// above it.
-func (s *Snapshot) LimitOf(t int, gpu GPUType) int {
+// LimitOf returns the most GPUs of a type that a job of a tenant may hold: no more than any
+// tenant above it, nor more than it may have CPUs and memory for.
+func (s *Snapshot) LimitOf(t int, j *Job, gpu GPUType) int {
 	limit := s.Limit(t)
 	for ; t >= 0; t = s.Parent(t) {
 		if n, ok := s.Tenants[t].MaxByType[gpu]; ok {
 			limit = min(limit, n)
+		}
+		for _, x := range Besides {
+			if most, each := x.Most(s.Tenants[t]), x.Of(j); most > 0 && each > 0 {
+				limit = int(min(int64(limit), most/each))
+			}
 		}
 	}
 	return limit

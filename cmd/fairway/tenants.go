@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -49,6 +50,7 @@ shown as research/vision; 2+6 GPUs are 2 of its own jobs and 6 of tenants below 
 func newSetTenant(r *remote) *cobra.Command {
 	var given sched.Tenant
 	var byType string
+	var memory daemon.Size
 	c := &cobra.Command{
 		Use:   "set ID",
 		Short: "Create a tenant, or change its share",
@@ -61,8 +63,10 @@ func newSetTenant(r *remote) *cobra.Command {
   borrow    may use idle GPUs beyond its quota
   max-gpus  upper bound, borrowed GPUs included
 
-  max-by-type  upper bounds of some types of GPU; jobs beyond them wait, in order of
-               priority and submission
+  max-by-type           upper bounds of some types of GPU
+  max-cpus, max-memory  upper bounds of what running jobs ask for beside GPUs
+
+Jobs beyond the last three wait in order of priority and submission.
 
 and what its jobs may ask for:
 
@@ -77,6 +81,7 @@ and what its jobs may ask for:
   fairway tenants set interns --borrow=false
   fairway tenants set vision --parent research --quota 4 --borrow
   fairway tenants set interns --max-by-type h100=0,t4=32
+  fairway tenants set interns --max-cpus 64 --max-memory 512GiB
   fairway tenants set interns --preemptible --max-time-limit 1d`,
 		Args: exactly(1, "fairway tenants set vision --weight 2"), ValidArgsFunction: r.completeTenants(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -95,6 +100,7 @@ and what its jobs may ask for:
 							"borrow": func() { t.Borrow = given.Borrow }, "max-gpus": func() { t.Max = given.Max },
 							"parent":      func() { t.Parent = given.Parent },
 							"max-by-type": func() { t.MaxByType = bounds },
+							"max-cpus":    func() { t.MaxCPUs = given.MaxCPUs }, "max-memory": func() { t.MaxMemory = int64(memory) },
 							"preemptible": func() { t.Preemptible = given.Preemptible }, "non-preemptible": func() { t.NonPreemptible = given.NonPreemptible },
 							"max-priority": func() { t.MaxPriority = given.MaxPriority }, "time-limit": func() { t.TimeLimit = given.TimeLimit },
 							"max-time-limit": func() { t.MaxTimeLimit = given.MaxTimeLimit },
@@ -117,6 +123,8 @@ and what its jobs may ask for:
 	fl.BoolVar(&given.Borrow, "borrow", false, "may use idle GPUs beyond its quota")
 	fl.IntVar(&given.Max, "max-gpus", 0, "upper bound, borrowed GPUs included; 0: none")
 	fl.StringVar(&byType, "max-by-type", "", "upper bounds of some types of GPU, such as h100=8,t4=32; empty: none")
+	fl.IntVar(&given.MaxCPUs, "max-cpus", 0, "upper bound of the CPUs that running jobs ask for; 0: none")
+	fl.TextVar(&memory, "max-memory", daemon.Size(0), "upper bound of the memory that running jobs ask for, such as 512GiB; 0: none")
 	fl.BoolVar(&given.Preemptible, "preemptible", false, "jobs may be stopped before they have shown that they can save their work, unless they say otherwise")
 	fl.BoolVar(&given.NonPreemptible, "non-preemptible", false, "jobs may ask never to be stopped for others")
 	fl.IntVar(&given.MaxPriority, "max-priority", 0, "highest priority of a job")
@@ -187,6 +195,11 @@ func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 		}
 		for _, gpu := range slices.Sorted(maps.Keys(t.MaxByType)) {
 			fmt.Fprintf(w, "%s: at most %s of type %s\n", orDash(tenantName(t)), several(t.MaxByType[gpu], "GPU"), clean(string(gpu)))
+		}
+		for _, x := range sched.Besides {
+			if most := x.Most(t.Tenant); most > 0 {
+				fmt.Fprintf(w, "%s: at most %s %s\n", orDash(tenantName(t)), x.Amount(most), x)
+			}
 		}
 		if text := termsText(t.Terms); text != "" {
 			fmt.Fprintf(w, "%s: %s\n", orDash(string(t.ID)), text)

@@ -120,7 +120,7 @@ func (m *memory) family(j *sched.Job) string {
 	if !ok {
 		return ""
 	}
-	if text := typesHeld(s, t, j); text != "" {
+	if text := boundsHeld(s, t, j); text != "" {
 		return text
 	}
 	if s.Parent(t) < 0 {
@@ -139,24 +139,34 @@ func (m *memory) family(j *sched.Job) string {
 	return fmt.Sprintf("; %s, with all tenants below it, holds %d of the %d GPUs it may", s.Tenants[at].ID, quota.Used(at), s.Tenants[at].Limit())
 }
 
-// typesHeld says which bounds by type a waiting job meets.
-func typesHeld(s *sched.Snapshot, t int, j *sched.Job) (text string) {
+// boundsHeld says which bounds that no policy counts a waiting job meets: by type of GPU, of CPUs
+// or of memory.
+func boundsHeld(s *sched.Snapshot, t int, j *sched.Job) (text string) {
 	for ; t >= 0; t = s.Parent(t) {
-		for _, gpu := range slices.Sorted(maps.Keys(s.Tenants[t].MaxByType)) {
-			if !j.Accepts(gpu) {
-				continue
-			}
-			held := 0
-			for _, o := range s.Jobs {
-				for at, ok := s.Tenant(o); ok && at >= 0; at = s.Parent(at) {
-					for _, slice := range o.Placement {
-						if at == t && s.Cluster.Nodes[slice.Node].Type == gpu {
-							held += slice.GPUs.Len()
-						}
+		types, besides := map[sched.GPUType]int{}, map[sched.Beside]int64{}
+		for _, o := range s.Jobs {
+			for at, ok := s.Tenant(o); ok && at >= 0; at = s.Parent(at) {
+				for _, slice := range o.Placement {
+					if at != t {
+						continue
+					}
+					types[s.Cluster.Nodes[slice.Node].Type] += slice.GPUs.Len()
+					for _, x := range sched.Besides {
+						besides[x] += int64(slice.GPUs.Len()) * x.Of(o)
 					}
 				}
 			}
-			text += fmt.Sprintf("; %s holds %d of the %d GPUs of type %s it may", s.Tenants[t].ID, held, s.Tenants[t].MaxByType[gpu], gpu)
+		}
+		of := s.Tenants[t]
+		for _, gpu := range slices.Sorted(maps.Keys(of.MaxByType)) {
+			if j.Accepts(gpu) {
+				text += fmt.Sprintf("; %s holds %d of the %d GPUs of type %s it may", of.ID, types[gpu], of.MaxByType[gpu], gpu)
+			}
+		}
+		for _, x := range sched.Besides {
+			if need := int64(j.NextSize(0)) * x.Of(j); x.Most(of) > 0 && besides[x]+need > x.Most(of) {
+				text += fmt.Sprintf("; %s holds %s of the %s %s it may, and this job needs %s", of.ID, x.Amount(besides[x]), x.Amount(x.Most(of)), x, x.Amount(need))
+			}
 		}
 	}
 	return text
@@ -175,7 +185,7 @@ func (m *memory) compete(a, b *sched.Job) bool {
 	}
 	for ; o >= 0; o = s.Parent(o) {
 		for at := t; at >= 0; at = s.Parent(at) {
-			if at == o && (s.Tenants[at].Limit() < sched.NoLimit || len(s.Tenants[at].MaxByType) > 0) {
+			if at == o && (s.Tenants[at].Limit() < sched.NoLimit || s.Tenants[at].Bounded()) {
 				return true
 			}
 		}

@@ -4,6 +4,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,53 @@ func TestTenantByType(t *testing.T) {
 	d.mem.jobs[y].reason = sched.Reason{Code: sched.OverQuota, Need: 1}
 	if text := d.explain(ann, y).Job.Reason.Text; !strings.HasSuffix(text, "; blue holds 1 of the 1 GPUs of type h200 it may") {
 		t.Errorf("y waits because it %s", text)
+	}
+	d.wantDurable()
+}
+
+// TestTenantBeside: a tenant is bounded in CPUs and memory, with all below it, and its users
+// read which bound holds a job back.
+func TestTenantBeside(t *testing.T) {
+	d := open(t)
+	for _, tenant := range []sched.Tenant{{ID: "org", MaxCPUs: 8, MaxMemory: 100 << 30}, {ID: "blue", Parent: "org", Borrow: true}} {
+		if _, err := d.SetTenant(t.Context(), admin, tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := func(name string, gpus, cpus int, memory int64) api.Submission {
+		s := submission(name, gpus)
+		s.CPUs, s.Memory = cpus, memory<<30
+		return s
+	}
+	const never = "it needs 2 GPUs, and tenant blue may hold 1; org holds 0 of the 8 CPUs it may, and this job needs 10"
+	if _, err := d.Submit(t.Context(), ann, []api.Submission{with("big", 2, 5, 0)}); err == nil || !strings.Contains(err.Error(), never) {
+		t.Errorf("submit 10 CPUs: %v; want %q", err, never)
+	}
+	x, y, z := d.submit(ann, with("x", 1, 6, 60)), d.submit(ann, with("y", 1, 3, 50)), d.submit(ann, with("z", 1, 2, 40))
+	d.run(wants{x: on(0)})
+	s, err := d.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := sched.Ask(wants{x: on(0), z: on(1)}, s)
+	for _, c := range []struct {
+		id   sched.JobID
+		want string
+	}{
+		{y, "; org holds 6 of the 8 CPUs it may, and this job needs 3; org holds 60 of the 100 GiB of memory it may, and this job needs 50"},
+		{z, ""},
+	} {
+		i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == c.id })
+		d.mem.jobs[c.id].reason = plan.Why[i]
+		if c.want == "" {
+			if len(plan.Want[i]) == 0 {
+				t.Errorf("%s waits because %v; want that it starts", c.id, plan.Why[i])
+			}
+			continue
+		}
+		if text := d.explain(ann, c.id).Job.Reason.Text; !strings.HasSuffix(text, c.want) {
+			t.Errorf("%s waits because it %s; want %q", c.id, text, c.want)
+		}
 	}
 	d.wantDurable()
 }

@@ -127,7 +127,7 @@ func (m *memory) possible(tenant sched.Tenant, j *sched.Job) error {
 	if j.Pinned() && !j.NonPreemptible {
 		remedies = append(remedies, "set preemptible: true if the job can be stopped")
 	}
-	return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and tenant %s %s %g", least, plural(least), tenant.ID, what, float64(limit)/sched.WholeGPU).
+	return api.Errorf(api.Invalid, "the job can never run here: it needs %d GPU%s, and tenant %s %s %g%s", least, plural(least), tenant.ID, what, float64(limit)/sched.WholeGPU, boundsHeld(m.state.Peek(), indexOf(m.state.Peek(), tenant.ID), j)).
 		On("gpus").Try(strings.Join(append(remedies, wait), ", or "))
 }
 
@@ -151,7 +151,7 @@ func (m *memory) limit(t sched.Tenant, j *sched.Job) int {
 	most := 0
 	for _, gpu := range s.Cluster.Types {
 		if j.Accepts(gpu) {
-			most = max(most, s.LimitOf(i, gpu))
+			most = max(most, s.LimitOf(i, j, gpu))
 		}
 	}
 	return most

@@ -135,6 +135,12 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 		}
 		t.MaxByType[sched.GPUType(gpu)] = int(n)
 	}
+	t.MaxCPUs = intOf(object.Spec.MaxCPUs)
+	if m := object.Spec.MaxMemory; m != nil {
+		if t.MaxMemory = m.Value(); t.MaxMemory <= 0 {
+			return t, &refusal{"Invalid", fmt.Sprintf("spec.maxMemory is %s; use a positive amount, or leave it out", m)}
+		}
+	}
 	for _, c := range object.Spec.PriorityClasses { // who may name it may have its priority
 		t.MaxPriority = max(t.MaxPriority, int(c.Priority))
 	}

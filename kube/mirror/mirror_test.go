@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // TestLife: a training job appears in the state, runs, is suspended, resumes, and is
@@ -269,6 +272,33 @@ func TestTenantTree(t *testing.T) {
 	w.patch(research, func() { research.Spec.Quota = &eight })
 	w.until("runs", second, func() bool { return second.Status.State == api.Starting })
 	w.until("counts too", research, func() bool { return research.Status.GPUsBelow == 5 })
+
+	memory := resource.MustParse("3Gi")
+	w.patch(research, func() { research.Spec.MaxCPUs, research.Spec.MaxMemory = &four, &memory })
+	asks := func(name, cpu, memory string) *v1alpha1.TrainingJob {
+		job := trainingJob(right, name, 1)
+		job.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+		w.create(job)
+		return job
+	}
+	runs := asks("third", "2500m", "1Gi")
+	w.until("runs with 3 CPUs", runs, func() bool { return runs.Status.State == api.Starting })
+	for _, x := range []struct{ name, cpu, memory, why string }{
+		{"cpus", "2", "1Gi", "tree-research holds 3 of the 4 CPUs it may, and this job needs 2"},
+		{"memory", "1", "2560Mi", "tree-research holds 1 of the 3 GiB of memory it may, and this job needs 2.5"},
+	} {
+		job := asks(x.name, x.cpu, x.memory)
+		w.until("waits for the parent's bound of "+x.name, job, func() bool {
+			_, reason, _ := condition(job.Status.Conditions, v1alpha1.Running)
+			return reason == "OverQuota"
+		})
+		if e, err := w.state.Explain(cluster, sched.JobID(job.Status.ID)); err != nil || !strings.HasSuffix(e.Job.Reason.Text, x.why) {
+			t.Errorf("it waits because it %s, %v; want %q", e.Job.Reason.Text, err, x.why)
+		}
+	}
+	w.patch(research, func() { research.Spec.MaxCPUs, research.Spec.MaxMemory = nil, nil })
+	last := trainingJob(right, "cpus", 1)
+	w.until("runs without the bound", last, func() bool { return last.Status.State == api.Starting })
 }
 
 // TestPolicy: the policy follows the object; an invalid one changes nothing.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -164,6 +165,13 @@ func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant
 				s.MaxByType = map[string]int32{}
 			}
 			s.MaxByType[string(gpu)] = int32(n)
+		}
+		s.MaxCPUs, s.MaxMemory = nil, nil
+		if t.MaxCPUs > 0 {
+			s.MaxCPUs = some(t.MaxCPUs)
+		}
+		if t.MaxMemory > 0 {
+			s.MaxMemory = resource.NewQuantity(t.MaxMemory, resource.BinarySI)
 		}
 		if t.Max > 0 {
 			s.Max = some(t.Max)

@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -81,6 +82,14 @@ type TenantSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t.size() > 0 && t.size() <= 63 && self[t] >= 0 && self[t] <= 1000000)",message="maxByType has names of types, of 1 to 63 characters, and 0 to 1000000 GPUs of each"
 	MaxByType map[string]int32 `json:"maxByType,omitempty"`
+	// The most CPUs that the pods of its running jobs may request.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	MaxCPUs *int32 `json:"maxCPUs,omitempty"`
+	// The most memory that the pods of its running jobs may request, such as 2Ti.
+	// +optional
+	MaxMemory *resource.Quantity `json:"maxMemory,omitempty"`
 	// The tenant's share relative to other tenants of the same parent: a positive number,
 	// as text.
 	// +optional

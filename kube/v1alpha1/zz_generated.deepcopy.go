@@ -571,6 +571,16 @@ func (in *TenantSpec) DeepCopyInto(out *TenantSpec) {
 			(*out)[key] = val
 		}
 	}
+	if in.MaxCPUs != nil {
+		in, out := &in.MaxCPUs, &out.MaxCPUs
+		*out = new(int32)
+		**out = **in
+	}
+	if in.MaxMemory != nil {
+		in, out := &in.MaxMemory, &out.MaxMemory
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.PriorityClasses != nil {
 		in, out := &in.PriorityClasses, &out.PriorityClasses
 		*out = make([]PriorityClass, len(*in))
