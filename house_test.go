@@ -129,6 +129,7 @@ var arrows = map[string][]string{
 	"e2e/realnodes":         {}, // tests only
 	"e2e/realnodes/trainer": {},
 	"e2e/cluster":           {}, // tests only
+	"e2e/jumpy":             {},
 	"tools/*":               {},
 	"tools/cluster":         {"kube/kubetest", "kube/kubetest/operator", "kube/v1alpha1"},
 	"tools/trimcrds":        {"kube/v1alpha1"},
