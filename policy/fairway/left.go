@@ -18,6 +18,10 @@ const unknown = 300
 // what its agent has announced and reports, by its estimate, which comes from its user
 // or from similar jobs, or by what it has had so far. What is announced may be wrong too.
 //
+// Without a model of its speed, what a job announces is not looked at: as a part of the
+// estimate, the rest would stay as wrong as that is. A job of a day whose like ran for a
+// second would rank first until it ends, and no move would seem to pay off for it.
+//
 // Estimates that a job outlives, and service without an estimate, double from step to
 // step rather than grow with time: otherwise every moment would change the order of
 // jobs, and they would preempt each other without end. That a job without an estimate
@@ -32,9 +36,6 @@ func (w *world) left(j *sched.Job, one *division.Curve) float64 {
 	}
 	size := w.speed(j, one, j.GPUs)
 	if j.Estimate > 0 {
-		if left, _ := j.Remaining(w.s.Now); j.Work > 0 && left > 0 {
-			return max(1, left.Seconds()*size)
-		}
 		ran := j.RanBy(w.s.Now).Seconds()
 		return max(1, (outlived(j.Estimate.D().Seconds(), ran)-ran)*size)
 	}
