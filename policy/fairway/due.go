@@ -13,9 +13,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// isDue reports whether a job has waited for as long as any may.
+// isDue reports whether a job has waited for as long as any may, or lost its GPUs in its
+// turn, by a failure.
 func (p *policy) isDue(s *sched.Snapshot, j *sched.Job) bool {
-	return p.Wait > 0 && j.Phase == sched.Pending && j.Ready(s.Now) && !p.dueAt(j).After(s.Now)
+	return p.Wait > 0 && j.Phase == sched.Pending && j.Ready(s.Now) && (!p.dueAt(j).After(s.Now) || p.hasTurn(s, j))
 }
 
 // dueAt returns when a waiting job becomes due.
@@ -27,7 +28,14 @@ const turn = 1
 // inTurn reports whether a running job was due and has not had its turn yet. That of a
 // pinned job lasts until it ends.
 func (p *policy) inTurn(s *sched.Snapshot, j *sched.Job) bool {
-	return j.Phase == sched.Running && j.Note.Level == turn && (j.Pinned() || s.Now.Before(j.Note.Since.Add(p.Turn.D())))
+	return j.Phase == sched.Running && (p.hasTurn(s, j) || j.Note.Level == turn && j.Pinned())
+}
+
+// hasTurn reports whether a job was due and its turn is not over. One that fails goes on
+// with the rest of it: to wait from the beginning again after each of its attempts would
+// cost it days.
+func (p *policy) hasTurn(s *sched.Snapshot, j *sched.Job) bool {
+	return j.Note.Level == turn && s.Now.Before(j.Note.Since.Add(p.Turn.D()))
 }
 
 // favoured is the part of the cluster that jobs that are due may hold, and again those
@@ -128,13 +136,14 @@ func (w *world) remember(plan *sched.Plan) {
 		}
 		plan.Notes[i] = n
 	}
-	for i := range w.s.Jobs {
-		if !(w.jobs[i].inTurn && len(plan.Want[i]) > 0) {
+	for i, j := range w.s.Jobs {
+		failed := j.Phase == sched.Pending && w.hasTurn(w.s, j)
+		if !failed && !(w.jobs[i].inTurn && len(plan.Want[i]) > 0) {
 			set(i, sched.Note{})
 		}
 	}
 	for _, i := range w.due {
-		if len(plan.Want[i]) > 0 {
+		if len(plan.Want[i]) > 0 && !w.hasTurn(w.s, w.s.Jobs[i]) {
 			set(i, sched.Note{Level: turn, Since: w.s.Now})
 		}
 	}
