@@ -25,9 +25,9 @@
 //
 // The speed comes from the job's report of its goodput, which counts what its batch
 // size achieves. A job without one is assumed to speed up in proportion. The work left
-// comes from what an agent has announced, as far as similar jobs make that likely, else
-// from an estimate (of the user, or of similar jobs), else a job is taken to have as much
-// left as it has had: see left.go.
+// of a job with one comes from what its agent has announced, as far as similar jobs make
+// that likely, else from an estimate (of the user, or of similar jobs), else a job is taken
+// to have as much left as it has had: see left.go.
 //
 // Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
 // is a part of the fewest that a plan needs. Its first load is no change but a part of the
@@ -64,8 +64,9 @@
 //     against such apps but not against others like it (apps.go).
 //   - Jobs that are due, because they have waited for as long as any may (wait): they go
 //     before all others, in the order in which their waits began, and then keep their
-//     GPUs for a turn: as many as they asked for or, of those with plans, as they use best. Those that have their turn hold at most a quarter of the cluster;
-//     a larger job has its turn alone.
+//     GPUs for a turn, as many as they asked for or, of those with plans, as they use best;
+//     a job that fails in its turn goes on with it. Those that have their turn hold at most
+//     a quarter of the cluster; a larger job has its turn alone.
 //
 // # The longest wait
 //

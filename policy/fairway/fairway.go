@@ -24,7 +24,7 @@ type Config struct {
 	Bound     float64        `json:"bound" help:"finish-time fairness beyond which a job is given its share first; 0: no bound"`
 	Tenants   bool           `json:"tenants" help:"a tenant below its share goes before those above theirs"`
 	Share     bool           `json:"share" help:"let jobs that allow it share GPUs where the slowdown is expected to be small"`
-	Apart     bool           `json:"apart" help:"avoid interference: a node hosts at most one job that spans several nodes"`
+	Apart     bool           `json:"apart" help:"avoid interference: a node hosts at most one job that spans several nodes, unless one would wait beside idle GPUs"`
 	Whole     int            `json:"whole" help:"up to this many jobs, every decision divides the whole cluster again; beyond, the part around what has changed"`
 	Interval  sched.Duration `json:"interval" help:"time between decisions when nothing happens"`
 	Seed      uint64         `json:"seed" help:"seed of the search"`
@@ -86,6 +86,9 @@ func New(c Config) (sched.Policy, error) {
 	}
 	sharing := share.Default()
 	sharing.Jobs = seats
+	// The bound is a promise, so a pair that is measured to exceed it is parted at once. And
+	// of those that wait, only the oldest has GPUs kept free of guests: all have a longest wait.
+	sharing.Patience, sharing.Reserve = 1, 0
 	layer, err := share.New(sharing)
 	if err != nil {
 		return nil, err
@@ -182,16 +185,12 @@ func (r *rest) same(j *sched.Job) sched.Placement {
 	if j.Phase != sched.Running || !r.free.Fits(j, at) || !r.quota.Fits(j, at) {
 		return nil
 	}
-	for _, s := range at {
-		if r.Apart && len(at) > 1 && r.spanned[s.Node] {
-			return nil
-		}
-	}
 	r.take(j, at)
 	return at
 }
 
-// somewhere returns idle GPUs for a job.
+// somewhere returns idle GPUs for a job. To disturb others that span several nodes is
+// better than to wait.
 func (r *rest) somewhere(j *sched.Job) sched.Placement {
 	n := j.StartSize()
 	if j.Elastic() {
@@ -203,7 +202,8 @@ func (r *rest) somewhere(j *sched.Job) sched.Placement {
 	at, ok := r.free.Within(j, n, sched.SameMachine)
 	if !ok && r.Apart {
 		at, ok = r.free.Outside(r.spanned, j, n, sched.CrossRack)
-	} else if !ok {
+	}
+	if !ok {
 		at, ok = r.free.Within(j, n, sched.CrossRack)
 	}
 	if !ok {
