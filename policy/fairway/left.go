@@ -18,9 +18,10 @@ const unknown = 300
 // what its agent has announced and reports, by its estimate, which comes from its user
 // or from similar jobs, or by what it has had so far. What is announced may be wrong too.
 //
-// Without a model of its speed, what a job announces is not looked at: as a part of the
-// estimate, the rest would stay as wrong as that is. A job of a day whose like ran for a
-// second would rank first until it ends, and no move would seem to pay off for it.
+// Of a job without a model of its speed, the part of its work that it reports to be done is
+// that of its estimate, until it has run for twice as long. Beyond, the estimate is wrong:
+// a job of a day whose like ran for a second would rank first until it ends, and no move
+// would seem to pay off for it.
 //
 // Estimates that a job outlives, and service without an estimate, double from step to
 // step rather than grow with time: otherwise every moment would change the order of
@@ -36,8 +37,11 @@ func (w *world) left(j *sched.Job, one *division.Curve) float64 {
 	}
 	size := w.speed(j, one, j.GPUs)
 	if j.Estimate > 0 {
-		ran := j.RanBy(w.s.Now).Seconds()
-		return max(1, (outlived(j.Estimate.D().Seconds(), ran)-ran)*size)
+		estimate, ran := j.Estimate.D().Seconds(), j.RanBy(w.s.Now).Seconds()
+		if left, _ := j.Remaining(w.s.Now); j.Work > 0 && left > 0 && ran < 2*estimate {
+			return max(1, left.Seconds()*size)
+		}
+		return max(1, (outlived(estimate, ran)-ran)*size)
 	}
 	return outlived(unknown*size, j.AttainedBy(w.s.Now))
 }
