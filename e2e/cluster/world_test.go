@@ -215,10 +215,11 @@ func hasEnded(state string) bool {
 	return state == api.Finished || state == api.Failed || state == api.Cancelled || state == v1alpha1.Refused
 }
 
-// waitAll waits until all jobs of the test have ended.
+// waitAll waits until all jobs of the test have ended, for as long as some do.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
-	eventuallyIn(t, 2*patience, "all jobs have ended", func() error {
+	least, since := -1, time.Now()
+	eventuallyIn(t, time.Hour, "all jobs have ended", func() error {
 		left, example := 0, ""
 		for _, n := range w.namespaces {
 			var jobs v1alpha1.TrainingJobList
@@ -231,6 +232,12 @@ func (w *world) waitAll(t *testing.T) {
 					example = fmt.Sprintf("%s (%s) is %q: %q", j.Name, j.Status.ID, j.Status.State, j.Status.Why)
 				}
 			}
+		}
+		if least < 0 || left < least {
+			least, since = left, time.Now()
+		}
+		if left > 0 && time.Since(since) > 2*patience {
+			t.Fatalf("%d jobs have not ended, and none has for %v; %s", left, 2*patience, example)
 		}
 		if left > 0 {
 			return fmt.Errorf("%d have not; %s", left, example)
