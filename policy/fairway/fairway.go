@@ -190,7 +190,7 @@ func (r *rest) same(j *sched.Job) sched.Placement {
 }
 
 // somewhere returns idle GPUs for a job. To disturb others that span several nodes is
-// better than to wait.
+// better than to wait, unless it would be for good.
 func (r *rest) somewhere(j *sched.Job) sched.Placement {
 	n := j.StartSize()
 	if j.Elastic() {
@@ -203,7 +203,7 @@ func (r *rest) somewhere(j *sched.Job) sched.Placement {
 	if !ok && r.Apart {
 		at, ok = r.free.Outside(r.spanned, j, n, sched.CrossRack)
 	}
-	if !ok {
+	if !ok && !(r.Apart && j.Pinned()) {
 		at, ok = r.free.Within(j, n, sched.CrossRack)
 	}
 	if !ok {
