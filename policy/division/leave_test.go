@@ -4,6 +4,7 @@
 package division
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -47,4 +48,46 @@ func TestLeave(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLeaveYields: a job that is left where it is leaves if a fixed job takes the last GPUs
+// that their tenants may hold, also if only a tenant above them both has a limit.
+func TestLeaveYields(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		quota int
+		stays bool
+	}{{3, false}, {4, true}} {
+		w, err := policytest.NewWorld([]sched.Node{{Name: "a", GPUs: 2, Type: "t4"}, {Name: "b", GPUs: 2, Type: "t4"}, {Name: "c", GPUs: 2, Type: "t4"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tenant := range []sched.Tenant{{ID: "org", Quota: c.quota}, {ID: "team", Parent: "org"}} {
+			if err := w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &tenant}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := policyOf(usual())
+		for i, tenant := range []sched.TenantID{"team", "org"} {
+			spec := &sched.Spec{ID: sched.JobID(fmt.Sprint(i)), Tenant: tenant, GPUs: 2, Submitted: w.Now}
+			if err := w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: spec}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				if _, _, err := w.Decide(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s := w.State.Snapshot(w.Now)
+		other := (s.Jobs[0].Placement[0].Node + 1) % 3
+		p.Begin()
+		plan := p.Divide(s, Rules{Leave: []bool{true, false}, Fixed: []sched.Placement{nil, {{Node: other, Milli: sched.WholeGPU, GPUs: 3}}}})
+		for _, v := range sched.Check(s, plan) {
+			t.Errorf("quota %d: %s", c.quota, v)
+		}
+		if stays := len(plan.Want[0]) > 0; stays != c.stays || len(plan.Want[1]) == 0 {
+			t.Errorf("quota %d: the job that was left has %v, the fixed one %v", c.quota, plan.Want[0], plan.Want[1])
+		}
+	}
 }

@@ -45,6 +45,7 @@ func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known
 		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{}, open: map[demand][]int{},
 	}
 	p.withheld = place.Withheld(s)
+	p.yield()
 	p.limit()
 	fixed, running := p.sort()
 	for i := range fixed {
@@ -80,6 +81,26 @@ func (p *problem) take(j *sched.Job, at sched.Placement) {
 	p.free.Take(j, at)
 	if t, ok := p.s.Tenant(j); ok {
 		p.limits[t] = max(0, p.limits[t]-at.GPUs())
+	}
+}
+
+// yield takes in jobs that were to be left where they are, but for which the fixed jobs leave
+// no GPUs within the limits of their tenants and of those above.
+func (p *problem) yield() {
+	if p.Leave == nil || p.Fixed == nil || len(p.s.Tenants) == 0 {
+		return
+	}
+	quota := place.NewQuota(p.s)
+	for i, j := range p.s.Jobs {
+		quota.AddMilli(j, p.fixedAt(&Job{Job: j, Index: i}).Milli())
+	}
+	for i, j := range p.s.Jobs {
+		if !p.Leave[i] || p.fixedAt(&Job{Job: j, Index: i}) != nil {
+			continue
+		}
+		if p.Leave[i] = quota.Fits(j, j.Placement); p.Leave[i] {
+			quota.AddMilli(j, j.Placement.Milli())
+		}
 	}
 }
 
