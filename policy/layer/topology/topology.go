@@ -157,7 +157,7 @@ func (m *mending) improve(i int, want sched.Placement) {
 	mark := m.free.Mark()
 	m.free.Release(j, want)
 	if p, ok := place.Consolidated(m.free, j, n); ok {
-		if then, keeps := m.step(j, p); keeps && (!kept || then < now) {
+		if then, keeps := m.step(j, p); keeps && (!kept || then < now) && m.affords(i, p) {
 			m.replace(i, p)
 			return
 		}
@@ -168,21 +168,31 @@ func (m *mending) improve(i int, want sched.Placement) {
 		m.free.Rollback(mark)
 		return
 	}
-	if j.Phase == sched.Running && m.free.Fits(j, j.Placement) && m.quota.FitsMilli(j, j.Placement.Milli()-want.Milli()) {
+	if j.Phase == sched.Running && m.free.Fits(j, j.Placement) && m.affords(i, j.Placement) {
 		m.free.Take(j, j.Placement)
 		m.replace(i, j.Placement)
 		return
 	}
 	for size := j.LargestSize(n - 1); size > 0 && j.Elastic(); size = j.LargestSize(size - 1) {
+		mark := m.free.Mark()
 		if p, ok := place.Consolidated(m.free, j, size); ok {
-			m.replace(i, p)
-			return
+			if m.affords(i, p) {
+				m.replace(i, p)
+				return
+			}
+			m.free.Rollback(mark)
 		}
 	}
 	m.replace(i, nil)
 	m.plan.Why[i] = m.free.Why(j, n, sched.CrossRack)
 	m.lost = append(m.lost, i)
 	m.gangs = append(m.gangs, gang{i, n})
+}
+
+// affords reports whether a job may have other GPUs than the plan gives it: where it had a part
+// of each, it would have them whole.
+func (m *mending) affords(i int, p sched.Placement) bool {
+	return m.quota.FitsMilli(m.s.Jobs[i], p.Milli()-m.plan.Want[i].Milli())
 }
 
 // replace sets the placement of a job, which is taken already.
@@ -267,7 +277,9 @@ func (m *mending) displace(g gang) {
 	for i := 0; ok && i < len(leave); i++ {
 		o := m.s.Jobs[leave[i].job]
 		entry.Moved = append(entry.Moved, o.ID)
-		moved[i], ok = place.Consolidated(m.free, o, m.plan.Want[leave[i].job].GPUs())
+		if ok = !m.plan.Want[leave[i].job].Shared(); ok { // else its tenant might not be able to afford whole GPUs
+			moved[i], ok = place.Consolidated(m.free, o, m.plan.Want[leave[i].job].GPUs())
+		}
 		ok = ok || leave[i].cost == 0 || o.Priority < j.Priority
 	}
 	if !ok {
