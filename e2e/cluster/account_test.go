@@ -124,6 +124,27 @@ func (w *world) account(t *testing.T) map[string]int {
 	return states
 }
 
+// endedWell reports whether every rank of an attempt's leading role has one pod that ended
+// well before anybody asked it to stop. Pods that were stopped, and made again by the next
+// leader, do not count.
+func endedWell(gang []*story, lead string) bool {
+	well := map[int]int{}
+	for _, s := range gang {
+		if s.role == lead {
+			well[s.rank] += 0
+			if s.phase == corev1.PodSucceeded && !s.asked {
+				well[s.rank]++
+			}
+		}
+	}
+	for _, n := range well {
+		if n != 1 {
+			return false
+		}
+	}
+	return len(well) > 0
+}
+
 // agrees checks the pods of an attempt against the journal.
 func (c *chronicle) agrees(a attempt, gang []*story) error {
 	p := c.jobs[a.job]
@@ -171,7 +192,7 @@ func (c *chronicle) accounts(job *v1alpha1.TrainingJob, pods map[attempt][]*stor
 		if len(job.Spec.Roles) > 0 {
 			lead = job.Spec.Roles[0].Name
 		}
-		if len(gang) > 0 && !slices.ContainsFunc(gang, func(s *story) bool { return s.role == lead && (s.phase != corev1.PodSucceeded || s.asked) }) {
+		if endedWell(gang, lead) {
 			whole++
 		}
 	}

@@ -93,9 +93,6 @@ func disasters(t *testing.T, w *world, h *how) []*disaster {
 			return p.Resume()
 		}},
 	}
-	if number(t, "FAIRWAY_CHAOS_JUMPS", 0) == 0 {
-		return all
-	}
 	folder := t.TempDir()
 	overlay, err := jumpy.Overlay(folder)
 	if err != nil {

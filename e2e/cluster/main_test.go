@@ -25,6 +25,8 @@ const (
 	gpuNode   = "gpu" // prefix of the nodes' names
 )
 
+var gpuNodes = kubetest.NodeSpec{Prefix: gpuNode, Count: nodeCount, GPUs: nodeGPUs, Type: "NVIDIA-H200", PerRack: 4, PerZone: 8}
+
 var shared kubetest.Shared
 
 // requestLog is the API server's audit log of the operators' requests.
@@ -56,7 +58,7 @@ rules:
 	}
 	shared.Options = kubetest.Options{
 		ControllerManager: true, Scheduler: true,
-		Nodes:          []kubetest.NodeSpec{{Prefix: gpuNode, Count: nodeCount, GPUs: nodeGPUs, Type: "NVIDIA-H200", PerRack: 4, PerZone: 8}},
+		Nodes:          []kubetest.NodeSpec{gpuNodes},
 		NodeLease:      40 * time.Second,
 		APIServerFlags: []string{"--audit-policy-file=" + rules, "--audit-log-path=" + requestLog},
 	}

@@ -5,6 +5,8 @@ package cluster
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,9 +112,12 @@ func addNode(t *testing.T, w *world, node string) {
 	if err := w.admin.Get(t.Context(), client.ObjectKey{Name: other}, &like); err != nil {
 		t.Fatal(err)
 	}
-	like.Labels[corev1.LabelHostname] = node
+	index, err := strconv.Atoi(strings.TrimPrefix(node, gpuNode+"-"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	back := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: node, Labels: like.Labels, Annotations: like.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: node, Labels: gpuNodes.LabelsOf(index), Annotations: like.Annotations},
 		Status:     like.Status,
 	}
 	if err := w.admin.Create(t.Context(), back); err != nil {

@@ -168,7 +168,7 @@ func (s NodeSpec) nodes() ([]*corev1.Node, error) {
 		out[i] = &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        fmt.Sprintf("%s-%d", s.Prefix, i),
-				Labels:      s.labels(i),
+				Labels:      s.LabelsOf(i),
 				Annotations: map[string]string{managed: "fake"},
 			},
 			Spec: corev1.NodeSpec{Taints: s.Taints},
@@ -183,7 +183,8 @@ func (s NodeSpec) nodes() ([]*corev1.Node, error) {
 	return out, nil
 }
 
-func (s NodeSpec) labels(i int) map[string]string {
+// LabelsOf returns those of a node, by its index.
+func (s NodeSpec) LabelsOf(i int) map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:   fmt.Sprintf("%s-%d", s.Prefix, i),
 		corev1.LabelArchStable: "amd64",
