@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -246,6 +247,33 @@ func TestBindings(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"fetch on a", "first on a", "second on b", "third on c"}, got); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
+	}
+}
+
+// TestBoundBefore: a pod that the cache does not show to be bound yet keeps its place.
+func TestBoundBefore(t *testing.T) {
+	gpu := corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Spec:       corev1.PodSpec{SchedulerName: "fairway", Containers: []corev1.Container{{Resources: gpu}}},
+		}
+	}
+	first, second := pod("first"), pod("second")
+	var b bound
+	for _, x := range bindings(b.fill("job", []*corev1.Pod{first}), []string{"a", "b"}, 1) {
+		b.note("job", x.pod.UID, x.node)
+	}
+	got := bindings(b.fill("job", []*corev1.Pod{first, second}), []string{"a", "b"}, 1)
+	if len(got) != 1 || got[0].pod.Name != "second" || got[0].node != "b" {
+		t.Errorf("got %+v; want second on b", got)
+	}
+	if first.Spec.NodeName != "" {
+		t.Error("the pod of the cache was changed")
+	}
+	b.forget("job")
+	if got := b.fill("job", []*corev1.Pod{first}); got[0].Spec.NodeName != "" {
+		t.Errorf("it is still thought to be on %s", got[0].Spec.NodeName)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,6 +44,7 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 		return err
 	}
 	if job.ended {
+		f.Mirror.bound.forget(a.Job)
 		return nil
 	}
 	if err := f.suspend(ctx, job, false); err != nil {
@@ -55,7 +57,7 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 	if job.podsFirst && !whole(pods, job.pods) {
 		return nil
 	}
-	for _, b := range bindings(pods, nodes, max(1, a.Spec.TaskGPUs)) {
+	for _, b := range bindings(f.Mirror.bound.fill(a.Job, pods), nodes, max(1, a.Spec.TaskGPUs)) {
 		// The API server copies the annotations of a binding to the pod. They tell the
 		// pod, and the server that its agent reports to, which attempt it belongs to.
 		binding := &corev1.Binding{
@@ -68,6 +70,9 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("bind pod %s/%s to node %s: %w", b.pod.Namespace, b.pod.Name, b.node, err)
 		}
+		if err == nil {
+			f.Mirror.bound.note(a.Job, b.pod.UID, b.node)
+		}
 	}
 	return nil
 }
@@ -75,6 +80,7 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 // Stop suspends the object, and its controller deletes the pods.
 func (f External) Stop(ctx context.Context, id api.AttemptID) error {
 	job, err := f.job(ctx, id.Job)
+	f.Mirror.bound.forget(id.Job)
 	if apierrors.IsNotFound(err) {
 		return nil // Kubernetes deletes its pods with it
 	}
@@ -285,6 +291,46 @@ func (f External) pods(ctx context.Context, job *externalWorkload) ([]*corev1.Po
 type binding struct {
 	pod  *corev1.Pod
 	node string
+}
+
+// bound remembers where pods were bound until the cache shows it: otherwise a pod that comes
+// a moment later would be given the same place.
+type bound struct {
+	mu sync.Mutex
+	at map[sched.JobID]map[types.UID]string // the node of each
+}
+
+func (b *bound) note(job sched.JobID, pod types.UID, node string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at == nil {
+		b.at = map[sched.JobID]map[types.UID]string{}
+	}
+	if b.at[job] == nil {
+		b.at[job] = map[types.UID]string{}
+	}
+	b.at[job][pod] = node
+}
+
+// fill returns the pods of a job as they are, not as the cache shows them.
+func (b *bound) fill(job sched.JobID, pods []*corev1.Pod) []*corev1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := slices.Clone(pods)
+	for i, p := range out {
+		if node := b.at[job][p.UID]; node != "" && p.Spec.NodeName == "" {
+			there := *p
+			there.Spec.NodeName = node
+			out[i] = &there
+		}
+	}
+	return out
+}
+
+func (b *bound) forget(job sched.JobID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.at, job)
 }
 
 // bindings assigns the free places of a gang to its waiting pods, in order. A pod that

@@ -102,6 +102,7 @@ type Mirror struct {
 	ready   chan struct{} // closed: the state has the policy and the tenants
 	index   *index
 	sharing sharing
+	bound   bound // pods of external workloads
 
 	mu      sync.Mutex
 	written map[key]time.Time
