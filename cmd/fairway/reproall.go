@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ that fails does not keep the others from being made.`,
 	c.Flags().StringVarP(&f.out, "out", "o", "docs/reproduction", "folder of the pages")
 	c.Flags().BoolVar(&f.check, "check", false, "compare instead of writing; fail if a page differs")
 	c.Flags().Float64Var(&f.share, "share", 0.05, "with --check: accepted difference of a number without a stated spread")
-	c.Flags().IntVar(&f.workers, "workers", runtime.NumCPU(), "pages that are made at once; with 1, their progress is shown")
+	c.Flags().IntVar(&f.workers, "workers", 0, "pages that are made at once; with 1, their progress is shown; 0: as many as there are cores")
 	c.Flags().StringVar(&f.only, "only", "", "only these pages, separated by commas")
 	for _, d := range repro.FlagshipData {
 		if d.Name != reproSlow {
@@ -88,9 +89,10 @@ func (f *reproAll) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.workers < 1 {
-		return usagef("--workers %d: want 1 or more", f.workers)
+	if f.workers < 0 {
+		return usagef("--workers %d: want 0 or more", f.workers)
 	}
+	workers := cmp.Or(f.workers, runtime.NumCPU())
 	out := f.out
 	if f.check {
 		if out, err = os.MkdirTemp("", "fairway-repro-"); err != nil {
@@ -99,7 +101,7 @@ func (f *reproAll) run(c *cobra.Command) error {
 		defer os.RemoveAll(out)
 	}
 	progress := io.Discard // of several pages at once nobody could tell whose it is
-	if f.workers == 1 {
+	if workers == 1 {
 		progress = c.ErrOrStderr()
 	}
 	var told sync.Mutex // one page at a time prints
@@ -129,7 +131,7 @@ func (f *reproAll) run(c *cobra.Command) error {
 	var wait sync.WaitGroup
 	next := make(chan int)
 	errs := make([]error, len(pages))
-	for range f.workers {
+	for range workers {
 		wait.Go(func() {
 			for i := range next {
 				errs[i] = one(pages[i])

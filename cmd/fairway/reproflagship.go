@@ -56,7 +56,6 @@ Parts: ` + strings.Join(repro.FlagshipParts(), ", ") + `.`,
 	c.Flags().StringVar(&cfg.Policy, "policy", cfg.Policy, "`policy` to judge")
 	c.Flags().StringSliceVar(&cfg.Only, "only", nil, "only these parts, separated by commas")
 	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of generated workloads of each kind")
-	c.Flags().IntVar(&cfg.Workers, "workers", cfg.Workers, "runs at a time")
 	c.Flags().IntVar(&cfg.Scale, "scale", cfg.Scale, "divide the jobs of generated workloads, for a quick look")
 	for _, d := range repro.FlagshipData {
 		data[d.Name] = c.Flags().String(d.Name, "", d.About)
