@@ -285,6 +285,7 @@ func (s *Submission) Complete() error {
 	if err := s.settleRoles(); err != nil {
 		return err
 	}
+	s.nameByScript()
 	s.sizeByPlans()
 	if s.GPUs == 0 { // an elastic job need not guess
 		s.GPUs = max(1, s.MinGPUs)

@@ -121,7 +121,7 @@ func readApp(path string, id sched.AppID, stdin io.Reader, env shellEnv) (appFil
 		if err := j.ExpandRun(); err != nil {
 			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
 		}
-		if err := check(*j); err != nil {
+		if err := check(j); err != nil {
 			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
 		}
 	}

@@ -47,17 +47,3 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 }
-
-// TestScriptName: a job without a name gets that of its script.
-func TestScriptName(t *testing.T) {
-	for want, command := range map[string][]string{
-		"train": api.ShellCommand("cd x && python3 train.py --epochs 9"),
-		"eval":  {"python3", "-m", "lab.eval"},
-		"start": {"./start"},
-		"":      api.ShellCommand("echo $HOME"),
-	} {
-		if got := scriptName(command); got != want {
-			t.Errorf("%q: %q; want %q", command, got, want)
-		}
-	}
-}

@@ -258,7 +258,7 @@ func TestJobFileDocumented(t *testing.T) {
 			t.Errorf("example %d: %v", i+1, err)
 		}
 		for _, j := range app.Jobs {
-			if err := check(j); err != nil {
+			if err := check(&j); err != nil {
 				t.Errorf("example %d: %v", i+1, err)
 			}
 		}

@@ -62,7 +62,7 @@ func (f *interactive) submit(ctx context.Context, daemon *client.Client, command
 	if err := settle(&j, false); err != nil {
 		return api.Job{}, err
 	}
-	if err := check(j); err != nil {
+	if err := check(&j); err != nil {
 		return api.Job{}, usageError{err}
 	}
 	made, err := daemon.Submit(ctx, j)

@@ -244,7 +244,7 @@ func (f *submitFlags) finish(c *cobra.Command, jobs []api.Submission, command []
 		if err := jobs[i].ExpandRun(); err != nil {
 			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
 		}
-		if err := check(jobs[i]); err != nil {
+		if err := check(&jobs[i]); err != nil {
 			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
 		}
 	}
@@ -280,12 +280,6 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 			set()
 		}
 	}
-	if j.Name == "" {
-		j.Name = scriptName(j.Command)
-	}
-	if j.Name == "" && len(j.Roles) > 0 {
-		j.Name = scriptName(j.Roles[0].Command)
-	}
 	if fl.Changed("dir") {
 		j.Dir = f.dir
 	}
@@ -306,9 +300,13 @@ func settle(j *api.Submission, own bool) error {
 	return nil
 }
 
-// check says what the daemon would refuse; the daemon has the last word.
-func check(s api.Submission) error {
-	return s.Complete()
+// check says what the daemon would refuse, and gives the job the name that the daemon would.
+// The daemon has the last word.
+func check(s *api.Submission) error {
+	complete := *s
+	err := complete.Complete()
+	s.Name = complete.Name
+	return err
 }
 
 func nameOf(s api.Submission, i, n int) string {

@@ -103,7 +103,7 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	if err := sub.ExpandRun(); err != nil {
 		return nil, err
 	}
-	sub.Roles = check.Roles // with the commands of their scripts
+	sub.Name, sub.Roles = check.Name, check.Roles // with the commands of their scripts
 	switch {
 	case len(sub.SecretValues)+len(sub.Secrets) > 0:
 		return nil, api.Errorf(api.Invalid, "are not kept on Kubernetes").On("secrets").Try("create a Secret and name it in the pod template of a TrainingJob")
