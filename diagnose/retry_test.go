@@ -75,7 +75,7 @@ func TestDecide(t *testing.T) {
 		{"a healthy run does not excuse the user", []Attempt{f(hostOOM, ran(9*time.Hour))}, f(hostOOM, at(9)), Advice{Why: "1 of 1 retries"}},
 		{"many reasons add up", []Attempt{f(ioError, at(1)), f(ecc, at(2)), f(refused, at(3)), f(lost, at(4)), f(ioError, at(5)), f(ecc, at(6)), f(refused, at(7)), f(lost, at(8))},
 			f("socket.gaierror: x", at(9)), Advice{Why: "for several reasons"}},
-		{"unknown: once", nil, f("bye"), Advice{Retry: true, After: minutes(1), Why: "add a signature"}},
+		{"unknown: once", nil, f("bye"), Advice{Retry: true, After: minutes(1), Why: "read the end of the log"}},
 		{"nothing failed", nil, Attempt{Finding: builtinTable(t).Classify(Input{Exit: new(int)})}, Advice{Why: "nothing failed"}},
 	} {
 		got := Decide(c.history, c.now)

@@ -273,7 +273,18 @@ func (w *week) title() string {
 	return fmt.Sprintf("GPU use from %s to %s", w.From.Format("Jan 02"), w.To.Format("Jan 02, 2006"))
 }
 
-// failureRow says how often something failed, and for whom.
+// failureRows is what failed most often, for whom, and what helps.
+func (w *week) failureRows() (rows [][]string) {
+	const most = 20
+	for _, f := range w.Failures[:min(most, len(w.Failures))] {
+		rows = append(rows, failureRow(f))
+	}
+	if more := len(w.Failures) - most; more > 0 {
+		rows = append(rows, []string{"", "", "", fmt.Sprintf("and %s that happened less often", several(more, "failure")), ""})
+	}
+	return rows
+}
+
 func failureRow(f replay.Failure) []string {
 	users := slices.Clone(f.Users)
 	slices.Sort(users)
@@ -323,8 +334,7 @@ func (w *week) print(out io.Writer, width int) {
 	}
 	table("Who waited for whom", w.waitRows(), false, false, true)
 	var failures [][]string
-	for _, f := range w.Failures {
-		row := failureRow(f)
+	for _, row := range w.failureRows() {
 		row[3] = strings.TrimSuffix(row[3]+": "+row[4], ": ")
 		failures = append(failures, row[:4])
 	}

@@ -33,10 +33,6 @@ func (w *week) writeHTML(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var failures [][]string
-	for _, f := range w.Failures {
-		failures = append(failures, failureRow(f))
-	}
 	rows, verdict := w.whatIfRows()
 	return t.Execute(out, map[string]any{
 		"Title": w.title(), "Style": html.CSS(style), "Headline": w.headline(), "Missing": w.Missing, "Policy": w.Policy,
@@ -44,7 +40,7 @@ func (w *week) writeHTML(out io.Writer) error {
 		"Tenants":  usageTable("tenant", w.Tenants, func(r api.UsageRow) string { return string(r.Tenant) }),
 		"Days":     usageTable("day", w.Days, func(r api.UsageRow) string { return r.Day }),
 		"Waits":    textTable{nil, w.waitRows()},
-		"Failures": textTable{[]string{"how often", "whose", "such as", "what", "advice"}, failures},
+		"Failures": textTable{[]string{"how often", "whose", "such as", "what", "advice"}, w.failureRows()},
 		"WhatIf":   textTable{[]string{"policy", "average time", "99 % within", "average wait", "restarts"}, rows}, "Verdict": verdict,
 	})
 }

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -157,16 +158,20 @@ func Failures(records []api.Record, from, to time.Time) []Failure {
 		case r.Exit != nil && r.Exit.Finding != nil:
 			found := r.Exit.Finding
 			f, job = Failure{Reason: found.Reason, Text: found.Text, Category: string(found.Category), Advice: found.Retry.Say}, r.Exit.Job
+			if r.Exit.Cause() == "" && r.Exit.Code != 0 {
+				f.Text = fmt.Sprintf("exit code %d, and %s", r.Exit.Code, f.Text)
+			}
 			explained[job] = true
 		case r.Event != nil && r.Event.Kind == sched.JobEnded && r.Event.Phase == sched.Failed && !explained[r.Event.Job]: // by a time limit, say
 			f, job = Failure{Reason: r.Event.Text, Text: r.Event.Text}, r.Event.Job
 		default:
 			continue
 		}
-		k, known := at[f.Reason]
+		// One reason has several texts: which module is missing, say.
+		k, known := at[f.Text]
 		if !known {
 			k = len(out)
-			at[f.Reason] = k
+			at[f.Text] = k
 			out = append(out, f)
 		}
 		o := &out[k]
@@ -179,7 +184,7 @@ func Failures(records []api.Record, from, to time.Time) []Failure {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Failure) int {
-		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Text, b.Text))
 	})
 	return out
 }

@@ -57,6 +57,13 @@ func TestWeek(t *testing.T) {
 	if diff := cmp.Diff(limit, Failures(records, at(11), at(30))); diff != "" {
 		t.Errorf("failures without an exit (-want +got):\n%s", diff)
 	}
+	exit := func(code int) api.Record {
+		return api.Record{At: at(40), Exit: &api.Exit{AttemptID: api.AttemptID{Job: "d", Number: code}, Code: code,
+			Finding: &diagnose.Finding{Reason: diagnose.ReasonUnknown, Text: "not known"}}}
+	}
+	if got := Failures([]api.Record{exit(7), exit(3), exit(7)}, at(39), at(41)); len(got) != 2 || got[0].Text != "exit code 7, and not known" || got[0].Attempts != 2 {
+		t.Errorf("%+v; want each exit code that nothing explains for itself", got)
+	}
 	if got := Within(records, at(10), at(11)); len(got) != 4 || got[0].Event.Kind != sched.NodeJoined {
 		t.Errorf("%d records; want the node and the three of that time", len(got))
 	}
