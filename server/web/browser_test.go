@@ -77,7 +77,7 @@ func TestDashboard(t *testing.T) {
 		name string
 		test func(*testing.T, window)
 	}{
-		{"life", testLife}, {"forecast", testForecast}, {"troubles", testTroubles}, {"hands", testHands}, {"metrics", testMetrics}, {"lists", testLists}, {"still", testStill}, {"submit", testSubmit}, {"large-cluster", testLargeCluster}, {"many-jobs", testManyJobs}, {"modules", testModules}, {"kinds", testKinds}, {"pictures", testPictures},
+		{"life", testLife}, {"forecast", testForecast}, {"troubles", testTroubles}, {"hands", testHands}, {"metrics", testMetrics}, {"lists", testLists}, {"still", testStill}, {"submit", testSubmit}, {"large-cluster", testLargeCluster}, {"many-jobs", testManyJobs}, {"modules", testModules}, {"kinds", testKinds}, {"reader", testReader}, {"pictures", testPictures},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

@@ -54,8 +54,8 @@ export function chart(options) {
   const toggle = h('button', { type: 'button', class: 'quiet small', 'aria-pressed': 'false', 'aria-label': o.title + ' as a table', onclick: flip }, 'Table');
   const value = h('b', {}); // of a row: what it is now
   const element = keep(o.row
-    ? h('figure', { class: 'chart row' }, h('figcaption', {}, h('span', {}, o.title), value, toggle), h('div', {}, plot, table))
-    : h('figure', { class: 'card chart' }, h('div', { class: 'card-head' }, h('h3', {}, o.title), h('div', { class: 'card-part' }, o.part, toggle)), legend, plot, table, o.note && h('figcaption', { class: 'note' }, o.note)));
+    ? h('figure', { class: 'chart row', 'aria-label': o.title }, h('figcaption', {}, h('span', {}, o.title), value, toggle), h('div', {}, plot, table))
+    : h('figure', { class: 'card chart', 'aria-label': o.title }, h('div', { class: 'card-head' }, h('h3', {}, o.title), h('div', { class: 'card-part' }, o.part, toggle)), legend, plot, table, o.note && h('figcaption', { class: 'note' }, o.note)));
   const none = { series: [], marks: [], range: null, axis: time, log: false, ticks: !o.row };
   let data = none;
   let frame = null;

@@ -170,6 +170,7 @@ func testLargeCluster(t *testing.T, w window) {
 	}
 	painted("a colour for each of many apps", "> 12")
 	p.click("[aria-label=Colour] button:nth-child(2)")
+	p.until("the key", `/language\s*robotics\s*vision\s*free\s*cordoned: \d+ nodes\s*down: \d+ nodes/.test(document.querySelector('.map-box .legend').innerText)`)
 	painted("a colour for each of three tenants, free cells and nodes out of use", "< 12")
 	p.do(chromedp.Focus("canvas.map"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowDown))
 	p.until("the card of a GPU", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('node-0000')")

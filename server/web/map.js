@@ -5,24 +5,27 @@
 // painted, because thousands of elements would keep the browser busy. Arrow keys
 // move, Enter opens the job, Escape hides the card; a live region speaks.
 import { jobColour } from './colour.js';
-import { h, keep } from './dom.js';
-import { number, percent } from './format.js';
+import { h, keep, show } from './dom.js';
+import { number, percent, plural } from './format.js';
 import { gpuCard, nodeState, spoken } from './grid.js';
 import { natural } from './sortable.js';
-import { hideTip, showTip } from './tip.js';
+import { hideTip, showTip, swatch } from './tip.js';
 
 const across = 4; // cells of a tile beside each other
 const largest = 14; // pixels of a cell
 const smallest = 4;
+const named = 12; // tenants that the key names
 
 // The ways to colour a cell: of its holder, or by what is measured.
 export const colourings = { job: 'Job', tenant: 'Tenant', use: 'Utilisation' };
+const tenantColour = (tenant = '') => jobColour({ id: tenant, app: tenant });
 
 export function clusterMap() {
   const canvas = h('canvas', { class: 'map', tabindex: 0, role: 'application', 'aria-roledescription': 'map of GPUs' });
   const probe = h('span', { hidden: true });
   const voice = h('p', { class: 'sr', 'aria-live': 'polite' });
-  const element = keep(h('div', { class: 'map-box' }, canvas, probe, voice));
+  const key = h('div', { class: 'legend' });
+  const element = keep(h('div', { class: 'map-box' }, canvas, key, probe, voice));
   let [colours, theme] = [new Map(), ''];
   let shown = null; // {nodes, jobs, now, by}
   let tiles = []; // {node, x, y}
@@ -104,9 +107,22 @@ export function clusterMap() {
     if (!id) return ['', 0];
     if (!shown.colours.has(id)) {
       const job = shown.jobs.get(id) || { id };
-      shown.colours.set(id, css(jobColour(shown.by === 'tenant' ? { id: job.tenant || '', app: job.tenant || '' } : job)));
+      shown.colours.set(id, css(shown.by === 'tenant' ? tenantColour(job.tenant) : jobColour(job)));
     }
     return [shown.colours.get(id), 1];
+  }
+  // explain says what the colours and the frames are.
+  function explain() {
+    const what = (mark, ...text) => h('span', {}, mark, ...text);
+    const tenants = [...new Set([...shown.jobs.values()].filter((j) => j.held?.length).map((j) => j.tenant))].sort(natural);
+    const held = {
+      job: () => what(null, 'A colour for each job or app'), use: () => what(swatch('var(--busy)', 'block'), 'busy'),
+      tenant: () => [tenants.slice(0, named).map((t) => what(swatch(tenantColour(t), 'block'), t || 'no tenant')), tenants.length > named ? what(null, 'and ' + number(tenants.length - named) + ' more') : null],
+    }[shown.by]();
+    const states = {};
+    for (const node of shown.nodes) states[nodeState(node)] = (states[nodeState(node)] || 0) + 1;
+    show(key, held, what(swatch('var(--grid)', 'block'), shown.by === 'use' ? 'idle' : 'free'),
+      Object.keys(states).sort().filter((state) => state !== 'ready').map((state) => what(swatch(state === 'down' ? 'var(--bad-text)' : 'var(--s4)', 'frame'), state, ': ', plural(states[state], 'node'))));
   }
   const heldOn = (slot) => (slot.jobs || []).map((j) => shown.jobs.get(j) || { id: j });
 
@@ -163,6 +179,7 @@ export function clusterMap() {
       if (at && !shown.nodes[at[0]]?.slots[at[1]]) at = null;
       const busy = shown.nodes.flatMap((n) => n.slots).filter((s) => s.jobs?.length).length;
       canvas.setAttribute('aria-label', number(shown.nodes.length) + ' nodes; ' + percent(busy / Math.max(1, shown.nodes.reduce((n, x) => n + x.slots.length, 0))) + ' of the GPUs are held. Arrow keys move, Enter opens the job.');
+      explain();
       paint();
     },
     close() { watcher.disconnect(); repaint.disconnect(); },

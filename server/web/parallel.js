@@ -18,7 +18,7 @@ const mostLines = 300;
 export function parallel(title) {
   const plot = keep(h('div', { class: 'plot parallel' }));
   const note = h('p', { class: 'note' });
-  const element = keep(h('figure', { class: 'card chart' }, h('div', { class: 'card-head' }, h('h3', {}, title)),
+  const element = keep(h('figure', { class: 'card chart', 'aria-label': title }, h('div', { class: 'card-head' }, h('h3', {}, title)),
     h('div', { class: 'legend' }, h('span', {}, swatch(tone(0)), 'best'), h('span', {}, swatch(tone(1)), 'worst'), h('span', {}, swatch('var(--soft)', 'dashed'), 'stopped early')), plot, note));
   let data = { axes: [], lines: [] };
 

@@ -59,6 +59,7 @@ func scenes() []scene {
 			f.jobs = []api.Job{running("j-1", "first", 1)}
 			f.jobs[0].Agent, f.jobs[0].Last, f.jobs[0].Work, f.jobs[0].Left = false, nil, 0, 0
 			f.hold(&f.jobs[0], 0, 0, 1, 1000)
+			f.explains["j-1"] = api.Explanation{AllGPUs: 4, FreeGPUs: 3, Ledger: []api.Entry{{At: f.jobs[0].Status.Since, Verb: "start", To: 1, Why: "starts on box[0]"}}}
 		}, append(lists, page{"job", "#/jobs/j-1", "Given and taken", ""})},
 		{"500-jobs", func(f *fake) { largeWorld(f, 16, 500) }, lists},
 		{"1000-nodes", func(f *fake) { largeWorld(f, 1000, 3000) }, lists},

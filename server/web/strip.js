@@ -31,6 +31,13 @@ const rows = [
   ['GPU memory, GiB', {}, (p) => measured(p.memory / 2 ** 30)],
 ];
 
+// nothing says why there is nothing to draw.
+function nothing(job) {
+  const rows = 'GPUs, batch size, efficiency, utilisation and memory appear here ';
+  if (job.status.starts) return job.ended ? ['Nothing was measured.'] : ['Nothing measured yet.', rows + 'as they are measured.'];
+  return job.ended ? ['It never had a GPU.'] : ['It has no GPU yet.', rows + 'while the job runs.'];
+}
+
 export function jobStrip(cursor) {
   const charts = rows.map(([title, how]) => chart({ title, ...how, cursor, row: true, height: 58 }));
   const p = panel('Resources');
@@ -38,7 +45,7 @@ export function jobStrip(cursor) {
   const key = (ledger) => h('p', { class: 'mark-key' }, Object.entries(spoken).filter(([verb]) => ledger.some((e) => e.verb === verb)).map(([verb, word]) => h('span', {}, h('i', { class: 'mark-dot ' + verb }), word)));
   p.close = () => charts.forEach((c) => c.close());
   p.draw = ({ job, points, ledger, marks, range }) => {
-    if (!points.length && !ledger.length) { p.empty(...job.ended ? ['It never had a GPU.'] : ['No GPUs yet.', 'GPUs, batch size, efficiency, utilisation and memory appear here while the job runs.']); return; }
+    if (!points.length && !ledger.length) { p.empty(...nothing(job)); return; }
     const line = (name, n, value) => ({ name, color: 'var(--s' + n + ')', points: withGaps(points.map((q) => [ms(q.at), value(q)]), ledger) });
     const held = { name: 'GPUs', color: 'var(--s0)', points: [...(ledger[0]?.from_gpus ? [] : [[range[0], 0]]), ...ledger.map((e) => [ms(e.at), e.to_gpus])] };
     const series = rows.map(([name, , value], n) => (n === 0 && ledger.length ? held : line(name, [0, 5, 2, 3, 4][n], value)));

@@ -27,7 +27,7 @@ export function appView({ state, refreshSoon }, id) {
   const paths = parallel('Parameters and results');
   const jobs = panel('Jobs');
   const pages = pager(() => refresh());
-  const searched = keep(h('div', { class: 'page' }, curves.element, paths.element, trials.element));
+  const searched = keep(h('div', { class: 'page' }, h('h2', { class: 'sr' }, 'Results'), curves.element, paths.element, trials.element));
   const body = keep(h('div', {}, h('p', { class: 'loading' }, 'Loading…')));
   const element = h('div', { class: 'page' }, head, body);
 
