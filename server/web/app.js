@@ -47,6 +47,7 @@ const state = {
   isAdmin: () => who?.role === 'admin',
   mayControl: () => who?.role === 'admin' || who?.role === 'user',
   overview(o) {
+    if (reach === 'login') return;
     skew = ms(o.now) - Date.now();
     const problem = byID('problem');
     problem.hidden = !o.problem;
@@ -133,7 +134,8 @@ function sayLink() {
 
 onReach((what) => {
   if (what === 'login' && reach !== 'login') { reach = what; askLogin(); }
-  if (what !== 'login') {
+  // Answers to what was asked before the sign-out come late; only a sign-in ends it.
+  if (reach !== 'login') {
     const back = reach === 'lost' && what === 'ok';
     reach = what;
     if (back) refreshIn(0);
@@ -188,7 +190,9 @@ function askLogin() {
 
 async function identify() {
   try {
-    who = await get(['whoami']);
+    const me = await get(['whoami']);
+    if (reach === 'login') return;
+    who = me;
     show(byID('who'), who.user + (who.role === 'admin' ? ' · admin' : who.tenant ? ' · ' + who.tenant : ''));
     byID('leave').hidden = false;
     if (view) refreshIn(0);
