@@ -96,6 +96,16 @@ func completePolicy(_ *cobra.Command, _ []string, toComplete string) ([]string, 
 	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
+// completePolicies offers the same for the last of several policies.
+func completePolicies(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	before := toComplete[:strings.LastIndexByte(toComplete, ',')+1]
+	words, directive := completePolicy(c, args, toComplete[len(before):])
+	for i := range words {
+		words[i] = before + words[i]
+	}
+	return words, directive
+}
+
 func completeTemplates(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	all, _ := templates()
 	var words []string

@@ -63,7 +63,7 @@ found, 4 with --wait: the job failed or was cancelled.`,
 			return f.send(c, jobs)
 		},
 	}
-	f.flags(c.Flags())
+	f.flags(c)
 	for _, name := range []string{"file", "template", "clean-env"} {
 		_ = c.Flags().MarkHidden(name)
 	}

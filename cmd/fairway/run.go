@@ -43,7 +43,7 @@ followed; 2 wrong usage; 4 if it failed without an exit code of its own.`,
   fairway run "cd experiments && ./sweep.sh | tee out.txt"`,
 		RunE: func(c *cobra.Command, args []string) error { return f.attach(c, args) },
 	}
-	f.flags(c.Flags())
+	f.flags(c)
 	c.Flags().SetInterspersed(false)
 	_ = c.Flags().MarkHidden("wait") // it is what run does
 	f.register(c)

@@ -136,9 +136,7 @@ start in which jobs made progress that was kept.`,
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
 	fl.BoolVar(&f.timing, "timing", true, "measure decision times; with --timing=false the JSON is the same, byte for byte, on every run")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for result.json, jobs.csv, decision logs and report.html")
-	_ = c.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return policy.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = c.RegisterFlagCompletionFunc("policy", completePolicies)
 	return c
 }
 

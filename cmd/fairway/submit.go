@@ -72,16 +72,14 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
   fairway submit --cluster any --gpus 8 --dir /shared/bert -- python3 train.py`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
-	f.flags(c.Flags())
+	f.flags(c)
 	f.cluster.register(c.Flags())
 	f.registerJSON(c)
-	for flag, complete := range map[string]completer{"after": f.completeJobs(), "tenant": f.completeTenants(), "template": completeTemplates} {
-		_ = c.RegisterFlagCompletionFunc(flag, complete)
-	}
 	return c
 }
 
-func (f *submitFlags) flags(fl *pflag.FlagSet) {
+func (f *submitFlags) flags(c *cobra.Command) {
+	fl := c.Flags()
 	j := &f.job
 	fl.StringVarP(&f.file, "file", "f", "", "job file (\"-\": standard input)")
 	fl.StringVar(&f.template, "template", "", "job file by its `name`; see fairway templates")
@@ -117,6 +115,9 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job, until 7 days after its end")
 	fl.BoolVarP(&f.wait, "wait", "w", false, "wait until the job ends, and exit with its outcome")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it; with a daemon, also when it would start, which jobs would make room, and which size would start sooner")
+	for flag, complete := range map[string]completer{"after": f.completeJobs(), "tenant": f.completeTenants(), "template": completeTemplates} {
+		_ = c.RegisterFlagCompletionFunc(flag, complete)
+	}
 }
 
 func (f *submitFlags) run(c *cobra.Command, command []string) error {
