@@ -90,6 +90,7 @@ var arrows = map[string][]string{
 	// local, kube: the two executors and what surrounds them.
 	"local":           {"daemon/executor", "daemon/proc", "daemon/suspend", "api", "sched", "diagnose"},
 	"kube/v1alpha1":   {},
+	"kube/v1beta1":    {"kube/v1alpha1"},
 	"kube/journal":    {"kube/v1alpha1"},
 	"kube/kubetest":   {},
 	"kube/kubetest/*": {"kube/kubetest", "kube/v1alpha1"},

@@ -59,8 +59,8 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 			return err
 		}
 		return errRequeue
-	case !found:
-		return nil // it ended long ago, or has not begun
+	case !found: // it ended long ago, or has not begun
+		return m.writeApp(ctx, k, &app, app.Status)
 	}
 	return m.writeApp(ctx, k, &app, m.searchStatus(&app, &search))
 }
@@ -159,7 +159,9 @@ func (m *Mirror) searchStatus(app *v1alpha1.App, search *api.Search) v1alpha1.Ap
 		}
 	}
 	if search.Best != nil && *search.Best < len(search.Trials) {
-		s.Best = bestText(&search.Trials[*search.Best])
+		best := &search.Trials[*search.Best]
+		s.Best = bestText(best)
+		s.BestTrial = &v1alpha1.BestTrial{Number: clip(best.Number), Value: best.Value, Parameters: maps.Clone(best.Params)}
 	}
 	accept(&s.Conditions, app.Generation, nil, m.Now())
 	return s
@@ -201,6 +203,7 @@ func (m *Mirror) appWithoutSearch(ctx context.Context, k key, app *v1alpha1.App)
 		s.Ended += int32(v.Finished + v.Failed + v.Killed)
 	}
 	s.Rho = digits(rho)
+	s.Metrics.Rho = numberIn(s.Rho)
 	switch {
 	case app.Spec.Suspend:
 		s.State = api.Paused
@@ -227,6 +230,7 @@ func (m *Mirror) appViews() ([]api.AppView, error) {
 }
 
 func (m *Mirror) writeApp(ctx context.Context, k key, app *v1alpha1.App, s v1alpha1.AppStatus) error {
+	s.Phase = phaseOf(s.State)
 	if equality.Semantic.DeepEqual(&app.Status, &s) {
 		return nil
 	}

@@ -246,6 +246,7 @@ func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view 
 	if why == nil {
 		s.GPUs, s.Running, s.Waiting = int32(view.GPUs), int32(view.Running), int32(view.Waiting)
 		s.FairShare, s.Rho = digits(view.Share), digits(view.Rho)
+		s.Metrics = v1alpha1.TenantMetrics{FairShare: numberIn(s.FairShare), Rho: numberIn(s.Rho)}
 		s.GPUsBelow, s.Standing = int32(view.Below), view.Standing
 	}
 	s.ObservedGeneration = object.Generation

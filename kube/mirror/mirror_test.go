@@ -29,7 +29,7 @@ func TestLife(t *testing.T) {
 	job.Spec.App = "pretrain"
 	w.create(job)
 	w.until("has GPUs", job, func() bool { return job.Status.State == api.Starting })
-	if s := job.Status; s.Size != "4/4" || s.Nodes != "node-0:0-3" || s.Tenant != ns || s.Attempt != 1 || s.ID == "" || s.StartTime == nil {
+	if s := job.Status; s.Size != "4/4" || s.GPUs != 4 || s.Phase != "Starting" || s.Nodes != "node-0:0-3" || s.Tenant != ns || s.Attempt != 1 || s.ID == "" || s.StartTime == nil {
 		t.Errorf("status %+v; want 4 of 4 GPUs of node-0 for tenant %s", s, ns)
 	}
 	if status, _, _ := condition(job.Status.Conditions, v1alpha1.Accepted); status != metav1.ConditionTrue {
@@ -96,7 +96,7 @@ func TestEnds(t *testing.T) {
 	if status, reason, _ := condition(good.Status.Conditions, v1alpha1.Finished); status != metav1.ConditionTrue || reason != "Completed" {
 		t.Errorf("Finished is %q, %q; want True, Completed", status, reason)
 	}
-	if good.Status.CompletionTime == nil || good.Status.Size != "0/1" {
+	if good.Status.CompletionTime == nil || good.Status.Size != "0/1" || good.Status.GPUs != 0 || good.Status.Phase != "Finished" {
 		t.Errorf("status %+v; want a time of completion and no GPUs", good.Status)
 	}
 	w.until("bad has ended", bad, func() bool { return bad.Status.State == api.Failed })
@@ -122,6 +122,25 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestPhaseOfBefore: jobs and apps that ended before there were phases get one.
+func TestPhaseOfBefore(t *testing.T) {
+	w := open(t)
+	w.stop()
+	ns := w.namespace("before")
+	job, app := trainingJob(ns, "old", 1), searchApp(ns, "old")
+	w.create(job)
+	w.create(app)
+	job.Status.State, app.Status.State = api.Finished, api.Failed
+	for _, o := range []client.Object{job, app} {
+		if err := w.client.Status().Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start()
+	w.until("has a phase", job, func() bool { return job.Status.Phase == "Finished" })
+	w.until("has a phase", app, func() bool { return app.Status.Phase == "Failed" })
+}
+
 // TestRefused: a job that is refused says why, and one that can never run says so.
 func TestRefused(t *testing.T) {
 	w := open(t)
@@ -137,7 +156,7 @@ func TestRefused(t *testing.T) {
 	if reason != "Invalid" || !strings.Contains(message, "spec.template.spec.containers[0].command has 204807 bytes; use at most 131072") {
 		t.Errorf("refused with %q, %q; want the field, the value and the bound", reason, message)
 	}
-	if long.Status.State != v1alpha1.Refused || long.Status.Why != message {
+	if long.Status.State != v1alpha1.Refused || long.Status.Phase != "Refused" || long.Status.Why != message {
 		t.Errorf("state %q, why %q; want it refused with the same message", long.Status.State, long.Status.Why)
 	}
 	huge := trainingJob(ns, "huge", 64)

@@ -74,7 +74,9 @@ func TestSearch(t *testing.T) {
 	}
 	attempt := w.state.Attempts()[0]
 	w.patch(app, func() { app.Spec.Suspend = true })
-	w.until("is paused", app, func() bool { return app.Status.State == api.Paused && len(w.state.Attempts()) == 0 })
+	w.until("is paused", app, func() bool {
+		return app.Status.State == api.Paused && app.Status.Phase == "Paused" && len(w.state.Attempts()) == 0
+	})
 	w.patch(app, func() { app.Spec.Suspend = false })
 	w.until("goes on", app, func() bool { return app.Status.State == api.Running })
 	if err := w.client.Delete(t.Context(), app); err != nil {

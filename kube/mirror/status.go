@@ -22,7 +22,7 @@ import (
 // statusOf returns the status of an accepted training job.
 func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
 	s := v1alpha1.TrainingJobStatus{
-		State: job.State, Size: sizeOf(job), Roles: job.RolesShown(), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
+		State: job.State, GPUs: clip(job.HeldGPUs()), Size: sizeOf(job), Roles: job.RolesShown(), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
 		Attempt: int32(job.Status.Starts), Preemptions: int32(job.Status.Preemptions), Failures: int32(job.Status.Failures),
 		ObservedGeneration: old.Generation, Conditions: slices.Clone(old.Status.Conditions),
 		StartTime: timeOf(job.Status.FirstStart), CompletionTime: timeOf(job.Ended),
@@ -34,6 +34,7 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 	if job.Last != nil {
 		s.Goodput = digits(job.Last.Goodput)
 	}
+	s.Metrics = v1alpha1.TrainingJobMetrics{Goodput: numberIn(s.Goodput), Rho: numberIn(s.Rho)}
 	if job.Reason != nil && !job.Reason.Until.IsZero() {
 		// Rounding, because forecasts shift a little all the time.
 		s.Until = timeOf(job.Reason.Until.Round(10 * time.Second))
@@ -227,6 +228,21 @@ func digits(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// numberIn returns the number that digits has printed: both change together, so that a
+// status is written no more often for having both.
+func numberIn(text string) float64 {
+	v, _ := strconv.ParseFloat(text, 64)
+	return v
+}
+
+// phaseOf returns the phase for a state; none for none.
+func phaseOf(state string) string {
+	if state == "" {
+		return ""
+	}
+	return camel(state)
 }
 
 func timeOf(t time.Time) *metav1.Time {

@@ -46,8 +46,11 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		return err
 	}
 	if !known {
-		if api.HasEnded(job.Status.State) {
-			return m.expire(ctx, k, &job) // it ended long ago, and the state has forgotten it
+		if api.HasEnded(job.Status.State) { // long ago, and the state has forgotten it
+			if err := m.writeJob(ctx, k, &job, job.Status); err != nil { // an older operator wrote no phase
+				return err
+			}
+			return m.expire(ctx, k, &job)
 		}
 		if suspended {
 			why := &refusal{reasonSuspended, "suspended: it will be submitted when suspend is false"}
@@ -322,6 +325,7 @@ func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Jo
 // went wrong. What goes as it should is in the conditions, with its time: an event would
 // be one more write for every start and every end.
 func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob, s v1alpha1.TrainingJobStatus) error {
+	s.Phase = phaseOf(s.State)
 	if sameStatus(&job.Status, &s) {
 		m.returnTurn(k)
 		return nil

@@ -161,8 +161,11 @@ type StopRule struct {
 
 // AppStatus is the observed state of an app.
 type AppStatus struct {
-	// running, paused, finished, failed or killed (cancelled). An app without a search
-	// is running while it has active jobs.
+	// Running, Paused, Finished, Failed or Killed (cancelled). An app without a search
+	// is Running while it has active jobs.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// The phase in small letters, for clients from before there was a phase.
 	// +optional
 	State string `json:"state,omitempty"`
 	// The ID of the app in the fairway command.
@@ -174,10 +177,16 @@ type AppStatus struct {
 	Waiting int32 `json:"waiting,omitempty"`
 	// +optional
 	Ended int32 `json:"ended,omitempty"`
-	// The largest finish-time fairness (rho) of its jobs.
+	// What was measured, as numbers.
+	// +optional
+	Metrics AppMetrics `json:"metrics,omitzero"`
+	// metrics.rho as text: a column of "kubectl get".
 	// +optional
 	Rho string `json:"rho,omitempty"`
-	// The best trial so far, with its parameters.
+	// The best trial so far.
+	// +optional
+	BestTrial *BestTrial `json:"bestTrial,omitempty"`
+	// The best trial as text: a column of "kubectl get".
 	// +optional
 	Best string `json:"best,omitempty"`
 	// +optional
@@ -186,4 +195,23 @@ type AppStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// AppMetrics are measurements, to three digits. What is not known is left out.
+type AppMetrics struct {
+	// The largest finish-time fairness (rho) of its jobs.
+	// +optional
+	Rho float64 `json:"rho,omitempty"`
+}
+
+// BestTrial is a trial with its result.
+type BestTrial struct {
+	// The number of the trial.
+	Number int32 `json:"number"`
+	// The metric that the trials are compared by.
+	// +optional
+	Value *float64 `json:"value,omitempty"`
+	// The values of its parameters, by name.
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
 }

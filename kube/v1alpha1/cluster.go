@@ -158,10 +158,13 @@ type TenantStatus struct {
 	Running int32 `json:"running,omitempty"`
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// The GPUs it would hold if all tenants with jobs shared the cluster by weight.
+	// What was measured, as numbers.
+	// +optional
+	Metrics TenantMetrics `json:"metrics,omitzero"`
+	// metrics.fairShare as text.
 	// +optional
 	FairShare string `json:"fairShare,omitempty"`
-	// The largest finish-time fairness (rho) of its jobs.
+	// metrics.rho as text: a column of "kubectl get".
 	// +optional
 	Rho string `json:"rho,omitempty"`
 	// +optional
@@ -170,6 +173,16 @@ type TenantStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TenantMetrics are measurements, to three digits. What is not known is left out.
+type TenantMetrics struct {
+	// The GPUs it would hold if all tenants with jobs shared the cluster by weight.
+	// +optional
+	FairShare float64 `json:"fairShare,omitempty"`
+	// The largest finish-time fairness (rho) of its jobs.
+	// +optional
+	Rho float64 `json:"rho,omitempty"`
 }
 
 // SchedulingPolicy selects the policy that schedules the cluster. There is one, named

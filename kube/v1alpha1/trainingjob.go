@@ -408,13 +408,23 @@ type Share struct {
 
 // TrainingJobStatus is the observed state of a training job.
 type TrainingJobStatus struct {
-	// waiting, starting, running, paused, stopping, finished, failed, killed
-	// (cancelled), or refused: Fairway did not accept the job, for the reason in why.
+	// Waiting, Starting, Running, Paused, Stopping, Finished, Failed, Killed (cancelled),
+	// or Refused: Fairway did not accept the job, for the reason in why.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// The phase in small letters, for clients from before there was a phase.
 	// +optional
 	State string `json:"state,omitempty"`
-	// The GPUs that the job holds, and those that it asks for, such as 4/1-8.
+	// The GPUs that the job holds; none: 0.
+	// +optional
+	GPUs int32 `json:"gpus,omitempty"`
+	// The GPUs that the job holds, and those that it asks for, such as 4/1-8: a column of
+	// "kubectl get".
 	// +optional
 	Size string `json:"size,omitempty"`
+	// What was measured, as numbers.
+	// +optional
+	Metrics TrainingJobMetrics `json:"metrics,omitzero"`
 	// How its GPUs are divided among its roles, such as trainer 1, rollout 3 (1 to 6).
 	// +optional
 	Roles string `json:"roles,omitempty"`
@@ -422,12 +432,10 @@ type TrainingJobStatus struct {
 	// fast others would be.
 	// +optional
 	Plan string `json:"plan,omitempty"`
-	// Throughput times statistical efficiency, as its agent last measured it: examples
-	// per second, counted as at the initial batch size.
+	// metrics.goodput as text: a column of "kubectl get".
 	// +optional
 	Goodput string `json:"goodput,omitempty"`
-	// Finish-time fairness: the job's completion time here, over its time alone on its
-	// fair share. At most 1: sharing cost it nothing.
+	// metrics.rho as text: a column of "kubectl get".
 	// +optional
 	Rho string `json:"rho,omitempty"`
 	// Why the job does not run, or how it ended.
@@ -468,6 +476,18 @@ type TrainingJobStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TrainingJobMetrics are measurements, to three digits. What is not known is left out.
+type TrainingJobMetrics struct {
+	// Throughput times statistical efficiency, as its agent last measured it: examples
+	// per second, counted as at the initial batch size.
+	// +optional
+	Goodput float64 `json:"goodput,omitempty"`
+	// Finish-time fairness: the job's completion time here, over its time alone on its
+	// fair share. At most 1: sharing cost it nothing.
+	// +optional
+	Rho float64 `json:"rho,omitempty"`
 }
 
 // Refused is the state of a training job that was not accepted.

@@ -10,12 +10,14 @@
 //     keeps a program busy for hours: one such object would stop everybody who watches
 //     its kind;
 //   - it fixes every field of a training job but suspend, so that nobody has to extend
-//     a rule when a field is added.
+//     a rule when a field is added;
+//   - it serves the kinds that people write as v1beta1 too, with the same schema
+//     (docs/adr/0023-two-versions-one-schema.md).
 //
 // The definitions are made with
 //
 //	go tool -modfile=go.tools.mod controller-gen object:headerFile=kube/v1alpha1/header.txt \
-//		crd:generateEmbeddedObjectMeta=true paths=./kube/v1alpha1 output:crd:dir=deploy/chart/crds
+//		crd:generateEmbeddedObjectMeta=true,allowDangerousTypes=true paths=./kube/v1alpha1 output:crd:dir=deploy/chart/crds
 //	go run ./tools/trimcrds deploy/chart/crds/*.yaml
 package main
 
@@ -53,6 +55,9 @@ func trim(path string) error {
 	walk(doc, boundQuantity)
 	if strings.HasSuffix(path, "_trainingjobs.yaml") {
 		fixFields(doc, "suspend")
+	}
+	if !strings.HasSuffix(path, "_journalpages.yaml") {
+		serveBeta(doc)
 	}
 	out, err := yaml.Marshal(doc)
 	if err != nil {
@@ -221,6 +226,25 @@ func fixFields(doc map[string]any, but string) {
 	}
 	rules, _ := spec["x-kubernetes-validations"].([]any)
 	spec["x-kubernetes-validations"] = append([]any{rule}, rules...)
+}
+
+// serveBeta adds v1beta1 with the schema of v1alpha1. Its objects are shown with their
+// phase.
+func serveBeta(doc map[string]any) {
+	spec := doc["spec"].(map[string]any)
+	alpha := spec["versions"].([]any)[0].(map[string]any)
+	beta := maps.Clone(alpha)
+	beta["name"], beta["storage"] = "v1beta1", false
+	var columns []any
+	for _, c := range alpha["additionalPrinterColumns"].([]any) {
+		column := maps.Clone(c.(map[string]any))
+		if column["jsonPath"] == ".status.state" {
+			column["name"], column["jsonPath"] = "Phase", ".status.phase"
+		}
+		columns = append(columns, column)
+	}
+	beta["additionalPrinterColumns"] = columns
+	spec["versions"] = []any{alpha, beta}
 }
 
 // at returns the mapping at a path.
