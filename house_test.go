@@ -100,6 +100,7 @@ var arrows = map[string][]string{
 	"kube/request":    {},
 	"kube/workload":   {"api"},
 	"kube/nodeagent":  {"daemon/proc", "daemon/suspend", "api", "sched"},
+	"kube/nodepool":   {"sched"},
 	"kube/nodes":      {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
 	"kube/pods":       {"kube/constraint", "kube/informer", "kube/nodeagent", "kube/request", "kube/v1alpha1", "kube/volumes", "kube/workload", "daemon/executor", "api", "sched", "diagnose"},
 	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "kube/workload", "api", "sched"},

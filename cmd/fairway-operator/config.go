@@ -13,16 +13,21 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	content "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
+	"github.com/fairway-gpu/fairway/kube/nodepool"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/guard"
+	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
 // config is the configuration file of "fairway-operator run".
@@ -41,6 +46,7 @@ type config struct {
 	Nodes    nodesConfig    `json:"nodes"`
 	Pods     podsConfig     `json:"pods"`
 	Suspend  suspendConfig  `json:"suspend"`
+	Scale    scaleConfig    `json:"autoscale"`
 	Guard    guard.Config   `json:"guard"`
 	Bidders  daemon.Bidders `json:"bidders"`
 	Failures failuresConfig `json:"failures"`
@@ -92,6 +98,58 @@ type suspendConfig struct {
 	Namespace string `json:"namespace"`
 }
 
+// scaleConfig is the pool of nodes that a cluster autoscaler is asked for.
+type scaleConfig struct {
+	By     string            `json:"by"`
+	Class  string            `json:"class"`
+	Rule   autoscale.Rule    `json:"rule"`
+	Min    int               `json:"min"`
+	Max    int               `json:"max"`
+	Every  sched.Duration    `json:"every"`
+	Labels map[string]string `json:"labels"`
+	GPUs   int               `json:"gpus"`
+	Type   sched.GPUType     `json:"gpu_type"`
+}
+
+// scaler returns what decides about the number of nodes.
+func (c scaleConfig) scaler() (*autoscale.Scaler, error) {
+	s := autoscale.Default(max(1, c.Min), c.Max) // without jobs nobody asks it
+	s.Rule = c.Rule
+	return autoscale.New(s)
+}
+
+func (c scaleConfig) validate() error {
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("autoscale.%s = %v; want %s", field, value, want)
+	}
+	if c.By == "" {
+		return nil
+	}
+	labels := validation.ValidateLabels(c.Labels, field.NewPath("autoscale", "labels")).ToAggregate()
+	switch {
+	case c.By != nodepool.ByRequests && c.By != nodepool.ByPods:
+		return bad("by", c.By, nodepool.ByRequests+", "+nodepool.ByPods+", or nothing")
+	case len(content.IsDNS1123Subdomain(c.Class)) > 0:
+		return bad("class", c.Class, "the name of a provisioning class")
+	case c.Max < 1 || c.Max > 10_000:
+		return bad("max", c.Max, "1 to 10000 nodes")
+	case c.Min < 0 || c.Min > c.Max:
+		return bad("min", c.Min, fmt.Sprintf("0 to max = %d nodes", c.Max))
+	case c.Every.D() < time.Second || c.Every.D() > time.Hour:
+		return bad("every", c.Every, "1s to 1h")
+	case len(c.Labels) == 0:
+		return bad("labels", "{}", "the labels by which the nodes of the pool are known, such as karpenter.sh/nodepool: gpu")
+	case labels != nil:
+		return labels
+	case c.GPUs < 1 || c.GPUs > sched.MaxGPUs:
+		return bad("gpus", c.GPUs, fmt.Sprintf("the GPUs of a node, 1 to %d", sched.MaxGPUs))
+	}
+	if _, err := c.scaler(); err != nil {
+		return fmt.Errorf("autoscale.%w", errors.Unwrap(err))
+	}
+	return nil
+}
+
 type failuresConfig struct {
 	Table string `json:"table"`
 }
@@ -122,6 +180,7 @@ func defaultConfig() config {
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
 		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), StartWithin: seconds(900), LostAfter: seconds(60), Parallel: 16}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
+		Scale: scaleConfig{Class: "best-effort-atomic-scale-up.autoscaling.x-k8s.io", Rule: autoscale.Utility, Every: seconds(20), GPUs: 8},
 		Guard: guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Compact: 20_000},
 		Log:  daemon.Log{Level: "info", Format: "json"},
@@ -196,7 +255,7 @@ func (c *config) validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	return errors.Join(c.Bidders.Validate(), c.Log.Validate(), c.Otel.Validate(), c.Price.Validate())
+	return errors.Join(c.Scale.validate(), c.Bidders.Validate(), c.Log.Validate(), c.Otel.Validate(), c.Price.Validate())
 }
 
 // url is where pods of any namespace reach the API.

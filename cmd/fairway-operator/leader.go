@@ -28,6 +28,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/nodeagent"
+	"github.com/fairway-gpu/fairway/kube/nodepool"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/volumes"
@@ -294,6 +295,13 @@ func (t *term) parts() ([]daemon.Part, error) {
 	if t.hub != nil {
 		parts = append(parts, daemon.Part{Name: "serve the agents of nodes", Run: t.serveNodes})
 	}
+	if t.config.Scale.By != "" {
+		pool, err := t.pool()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, daemon.Part{Name: "ask for nodes", Run: pool.Run})
+	}
 	if t.config.Otel.Endpoint != "" {
 		traces := &otel.Exporter{Config: t.config.Otel, Source: t.state, Log: t.log}
 		parts = append(parts, daemon.Part{Name: "send traces", Run: traces.Run})
@@ -314,6 +322,20 @@ func (t *term) parts() ([]daemon.Part, error) {
 			}
 		}},
 	), nil
+}
+
+// pool is what asks a cluster autoscaler for nodes.
+func (t *term) pool() (*nodepool.Pool, error) {
+	c := t.config.Scale
+	scaler, err := c.scaler()
+	if err != nil {
+		return nil, err
+	}
+	return &nodepool.Pool{Config: nodepool.Config{
+		Client: t.direct, Nodes: t.manager.GetCache(), Namespace: t.namespace, By: c.By, Class: c.Class, Min: c.Min, Max: c.Max, Labels: c.Labels, Type: c.Type, GPUs: c.GPUs,
+		Resource: nodes.Resources(t.config.Nodes.Resources)[0], Tolerated: t.config.Nodes.Tolerated,
+		Scaler: scaler, Snapshot: t.state.Peek, Imagine: t.nodes.Imagine, Every: c.Every.D(), Log: t.log,
+	}}, nil
 }
 
 // markLeader labels this pod as the leader's and retries until it succeeds: without the

@@ -57,7 +57,7 @@ type running struct {
 }
 
 // startOperator runs an operator with the rights that the manifests give it.
-func startOperator(t *testing.T, c *kubetest.Cluster, pod string) *running {
+func startOperator(t *testing.T, c *kubetest.Cluster, pod string, edit ...func(*config)) *running {
 	t.Helper()
 	account, err := c.ServiceAccount(t.Context(), system, "fairway-operator")
 	if err != nil {
@@ -77,6 +77,9 @@ func startOperator(t *testing.T, c *kubetest.Cluster, pod string) *running {
 	// An operator that stops gives its lease back. Nothing here waits until one is over,
 	// and a machine that stands still for some seconds is no reason to lose it.
 	conf.Leader = leaderConfig{Lease: sched.Duration(60 * time.Second), Renew: sched.Duration(45 * time.Second), Retry: sched.Duration(300 * time.Millisecond)}
+	for _, e := range edit {
+		e(&conf)
+	}
 	if err := conf.validate(); err != nil {
 		t.Fatal(err)
 	}

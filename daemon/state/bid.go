@@ -29,7 +29,7 @@ const (
 )
 
 // Look returns a snapshot for callers that do not apply a decision.
-func (b *Store) Look() *sched.Snapshot { return b.peek() }
+func (b *Store) Look() *sched.Snapshot { return b.Peek() }
 
 // Moved returns a channel that is closed when the journal has more records.
 func (b *Store) Moved() <-chan struct{} {

@@ -24,8 +24,8 @@ func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
 	return s, nil
 }
 
-// peek is Snapshot for callers that do not apply a decision.
-func (b *Store) peek() *sched.Snapshot {
+// Peek is Snapshot for callers that do not apply a decision.
+func (b *Store) Peek() *sched.Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mem.frozen(b.now())

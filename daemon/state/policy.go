@@ -34,7 +34,7 @@ func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dr
 		return api.PolicyChange{}, err
 	}
 	_, from := b.InForce()
-	change, err := foresee(next, b.peek())
+	change, err := foresee(next, b.Peek())
 	if err != nil {
 		return api.PolicyChange{}, err
 	}
