@@ -336,6 +336,9 @@ type TenantView struct {
 	Path     string `json:"path,omitempty"`
 	Standing string `json:"standing,omitempty"`
 	Below    int    `json:"gpus_below,omitempty"` // held by tenants below it
+	// Borrowed are the GPUs that it and those below it hold beyond what belongs to them; 0
+	// if nothing does.
+	Borrowed int `json:"borrowed,omitempty"`
 }
 
 // AppView is an app: jobs that belong together.

@@ -344,6 +344,15 @@ func TestPrintCluster(t *testing.T) {
 				{Target: "mail", Failed: 2}, {Target: "ops", Failed: 12, Lost: 1, Error: "the target answers 500 Internal Server Error"},
 			}})
 		}},
+		{"status with tenants", func(w io.Writer) {
+			printStatus(w, status{api.Overview{Now: noon, Started: ago(time.Hour), Policy: "las", GPUs: 16, Held: 11}, treeOf([]api.TenantView{
+				{Tenant: sched.Tenant{ID: "faces", Parent: "vision", Quota: 2, Borrow: true}, Path: "lab/vision/faces", GPUs: 5, Share: 4, Borrowed: 3},
+				{Tenant: sched.Tenant{ID: "lab", Quota: 8}, Below: 7},
+				{Tenant: sched.Tenant{ID: "text"}, GPUs: 4, Share: 6},
+				{Tenant: sched.Tenant{ID: "vision", Parent: "lab"}, Path: "lab/vision", GPUs: 2, Below: 5, Share: 2.5, Borrowed: 5},
+				{Tenant: sched.Tenant{ID: "speech", Parent: "hidden"}, Path: "hidden/speech"},
+			})})
+		}},
 		{"nodes", func(w io.Writer) { printNodes(w, nodes, 0) }},
 		{"tenants", func(w io.Writer) { printTenants(w, tenants, 0) }},
 		{"tokens", func(w io.Writer) { printTokens(w, tokens, view{noon, 0}) }},

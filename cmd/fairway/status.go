@@ -21,8 +21,10 @@ func newStatus() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the daemon's status: GPUs, jobs, policy, problems, warnings",
-		Long: `Show the daemon's status. The exit code is 1 if no daemon answers or the daemon
+		Short: "Show the daemon's status: GPUs, jobs, policy, tenants, problems, warnings",
+		Long: `Show the daemon's status. Tenants with a quota or a parent are shown as a tree: the GPUs
+that each, with those below it, would have by weight (SHARE), owns (QUOTA), holds (USED), and
+holds beyond its quota (BORROWED). The exit code is 1 if no daemon answers or the daemon
 reports a problem.`,
 		Example: `  fairway status
   fairway status --json
@@ -30,13 +32,17 @@ reports a problem.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var problem string
-			err := query[api.Overview]{&r,
-				func(ctx context.Context, daemon *client.Client) (api.Overview, error) {
+			err := query[status]{&r,
+				func(ctx context.Context, daemon *client.Client) (status, error) {
 					o, err := daemon.Overview(ctx)
+					if err != nil {
+						return status{}, err
+					}
 					problem = o.Problem
-					return o, err
+					tenants, err := daemon.Tenants(ctx)
+					return status{o, treeOf(tenants)}, err
 				},
-				printOverview,
+				printStatus,
 			}.run(c)
 			if err == nil && problem != "" {
 				err = errors.New("the daemon reports a problem")
@@ -46,6 +52,24 @@ reports a problem.`,
 	}
 	r.registerJSON(c)
 	return c
+}
+
+// status is what "fairway status" answers.
+type status struct {
+	api.Overview
+	Tenants []tenantNode `json:"tenants,omitempty"`
+}
+
+func printStatus(w io.Writer, s status) {
+	printOverview(w, s.Overview)
+	if len(s.Tenants) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	g := grid{right: []bool{false, true, true, true, true}}
+	g.add("TENANT", "SHARE", "QUOTA", "USED", "BORROWED")
+	addTenants(&g, s.Tenants, "")
+	g.print(w, "", 0)
 }
 
 func printOverview(w io.Writer, o api.Overview) {

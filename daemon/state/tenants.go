@@ -58,6 +58,11 @@ func (b *Store) tenants(who api.Identity) []api.TenantView {
 		}
 		v.Rho = max(v.Rho, fair.rho(j.App))
 	}
+	for i, t := range s.Tenants {
+		if own := s.Owned(i); own > 0 {
+			at(t.ID).Borrowed = max(0, at(t.ID).GPUs+at(t.ID).Below-own)
+		}
+	}
 	weights := 0.0
 	for _, v := range views {
 		if v.Running+v.Waiting > 0 {

@@ -55,11 +55,11 @@ func TestTenantTree(t *testing.T) {
 	}
 	for _, v := range views {
 		want := map[sched.TenantID]api.TenantView{
-			"blue": {GPUs: 2, Share: 2, Path: "org/blue", Standing: "org/blue may have 1 of org's 2, and 2 at most"},
+			"blue": {GPUs: 2, Share: 2, Borrowed: 1, Path: "org/blue", Standing: "org/blue may have 1 of org's 2, and 2 at most"},
 			"red":  {Share: 2, Path: "org/red", Standing: "org/red shares what is left of org's 2, and 2 at most"},
 			"org":  {Below: 2},
 		}[v.ID]
-		if v.GPUs != want.GPUs || v.Share != want.Share || v.Path != want.Path || v.Standing != want.Standing || v.Below != want.Below {
+		if v.GPUs != want.GPUs || v.Share != want.Share || v.Path != want.Path || v.Standing != want.Standing || v.Below != want.Below || v.Borrowed != want.Borrowed {
 			t.Errorf("%s: %+v; want %+v", v.ID, v, want)
 		}
 	}
