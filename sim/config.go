@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 	"github.com/fairway-gpu/fairway/sim/profile"
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
@@ -85,6 +86,9 @@ type Config struct {
 	UsesEstimates bool
 	// Restart is what every restart costs; 0: as the job's model says.
 	Restart time.Duration
+	// Load, if set, is instead what every start of a job with execution plans costs, which
+	// needs at least so many GPUs.
+	Load func(m plan.Model, fewest int) time.Duration
 	// Retry is the back-off after a failure.
 	Retry time.Duration
 	// Faults, if set, makes failures depend on the reaction to them.

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -65,7 +66,11 @@ func newPlanned(c *Config, w *Work) (*planned, error) {
 		return nil, fmt.Errorf("job %s: steps = %g; a job with plans needs a number of steps above 0", w.ID, w.Steps)
 	}
 	if c.Plans != nil {
-		return t, t.fromTable(c.Plans, w)
+		if err := t.fromTable(c.Plans, w); err != nil {
+			return nil, err
+		}
+		t.load(c)
+		return t, nil
 	}
 	t.model, t.truth = w.Plans.Model, w.Plans.Truth
 	if err := w.Plans.Validate(); err != nil {
@@ -81,7 +86,16 @@ func newPlanned(c *Config, w *Work) (*planned, error) {
 			return nil, fmt.Errorf("job %s: plans: none fits on every placement of %d GPUs with task_gpus = %d; want sizes that have one, a larger task_gpus for tensor parallelism, or plans that need less memory", w.ID, n, job.Task())
 		}
 	}
+	t.load(c)
 	return t, t.choose(w)
+}
+
+// load sets what a start costs, if that depends on the model.
+func (t *planned) load(c *Config) {
+	if c.Load != nil && len(t.plans) > 0 {
+		fewest := slices.MinFunc(t.plans, func(a, b plan.Plan) int { return cmp.Compare(a.GPUs(), b.GPUs()) })
+		t.start = launch{c.Load(t.model, fewest.GPUs()), true}
+	}
 }
 
 // fromTable takes model and plans from measured tables.

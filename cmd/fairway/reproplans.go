@@ -47,7 +47,7 @@ workloads/workload-base.csv, and with traces/gpt_pmp/placements-TYPE.csv.`,
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
-			replayed, err := repro.Rubick(os.DirFS(rubick), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
+			replayed, err := repro.Rubick(os.DirFS(rubick), memory, func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}

@@ -32,7 +32,8 @@
 // Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
 // is a part of the fewest that a plan needs. Its first load is no change but a part of the
 // work that GPUs do not shorten, and until it has run for five times as long as it loads, it
-// counts a hundred times.
+// counts a hundred times. While others wait it gets no more GPUs than it can make up for to
+// them (spare.go).
 //
 // Decisions follow events. Where there are more than 256 jobs and none of them can be
 // resized, the search would cost more than it gains: jobs then stand in line by the

@@ -6,6 +6,7 @@ package fairway
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -166,39 +167,14 @@ func TestTenants(t *testing.T) {
 // TestTurnOfPlans: a job with plans that is due starts with as many GPUs as it uses best, up
 // to those it asked for, and one without plans with those.
 func TestTurnOfPlans(t *testing.T) {
-	steps := map[int]float64{8: 10, 16: 2, 24: 1.8, 32: 0.9} // seconds, by GPUs: 80, 32, 43 and 29 of one GPU
-	model := plan.Model{Parameters: 1e10, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Batch: 96}
-	choice := &plan.Choice{Model: model, Params: plan.Prior(model), Node: 8}
-	for n, step := range steps {
-		p := plan.Plan{Data: n, Tensor: 1, Pipeline: 1, Micro: 1, Sharding: plan.Full}
-		choice.Plans = append(choice.Plans, p)
-		choice.Known = append(choice.Known, plan.Sample{Plan: p, At: choice.Packed(n, 1), Step: step})
-	}
-	perf := &goodput.Report{Plans: map[string]*plan.Choice{"t4": choice}, Fixed: 96, MostGPUs: 32, UsableGPUs: 32}
 	for _, c := range []struct {
 		asked, want int
 		perf        *goodput.Report
-	}{{24, 16, perf}, {32, 32, perf}, {8, 8, perf}, {24, 24, nil}} {
-		var nodes []sched.Node
-		for i := range 4 {
-			nodes = append(nodes, sched.Node{Name: fmt.Sprint("n", i), GPUs: 8, Type: "t4"})
-		}
-		w, err := policytest.NewWorld(nodes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := &sched.Spec{ID: "gpt", GPUs: c.asked, MinGPUs: 8, MaxGPUs: 32, Sizes: []int{8, 16, 24, 32}, Submitted: w.Now}
-		if err := w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: spec, Perf: c.perf, Can: sched.Resizes}); err != nil {
-			t.Fatal(err)
-		}
-		config := Default()
-		config.Share = false
-		p, err := New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Now = w.Now.Add(config.Wait.D())
-		world := p.(*policy).weigh(w.State.Snapshot(w.Now))
+	}{{24, 16, planSteps}, {32, 32, planSteps}, {8, 8, planSteps}, {24, 24, nil}} {
+		w := planWorld(t, &sched.Spec{ID: "gpt", GPUs: c.asked, MinGPUs: 8, MaxGPUs: 32, Sizes: []int{8, 16, 24, 32}}, c.perf)
+		p := unshared(t)
+		w.Now = w.Now.Add(p.Wait.D())
+		world := p.weigh(w.State.Snapshot(w.Now))
 		if len(world.due) != 1 {
 			t.Fatalf("%d jobs are due; want 1", len(world.due))
 		}
@@ -206,6 +182,72 @@ func TestTurnOfPlans(t *testing.T) {
 			t.Errorf("asked for %d, plans %v: its turn is on %d GPUs; want %d", c.asked, c.perf != nil, got, c.want)
 		}
 	}
+}
+
+// TestSpare: a training of a few steps gets many GPUs while nobody waits and few while others do,
+// and a long one those that it uses best.
+func TestSpare(t *testing.T) {
+	spec := &sched.Spec{ID: "gpt", GPUs: 32, MinGPUs: 8, MaxGPUs: 32, Sizes: []int{8, 16, 24, 32}}
+	for _, c := range []struct{ steps, others, want int }{{1, 0, 32}, {1, 50, 8}, {100, 50, 16}, {100000, 50, 32}} {
+		w := planWorld(t, spec, planSteps)
+		for i := range c.others {
+			if err := w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: sched.JobID(fmt.Sprint(i)), GPUs: 1, Submitted: w.Now}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := w.State.Snapshot(w.Now)
+		i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == spec.ID })
+		s.Jobs[i].Work = float64(c.steps)
+		if got := unshared(t).weigh(s).jobs[i].most; got != c.want {
+			t.Errorf("%d steps, %d others wait: at most %d GPUs; want %d", c.steps, c.others, got, c.want)
+		}
+	}
+}
+
+// planSteps is the report of a job that takes 80, 32, 43 or 29 seconds of one GPU for a step, on 8 to
+// 32 of them.
+var planSteps = func() *goodput.Report {
+	model := plan.Model{Parameters: 1e10, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Batch: 96}
+	choice := &plan.Choice{Model: model, Params: plan.Prior(model), Node: 8}
+	for n, step := range map[int]float64{8: 10, 16: 2, 24: 1.8, 32: 0.9} {
+		p := plan.Plan{Data: n, Tensor: 1, Pipeline: 1, Micro: 1, Sharding: plan.Full}
+		choice.Plans = append(choice.Plans, p)
+		choice.Known = append(choice.Known, plan.Sample{Plan: p, At: choice.Packed(n, 1), Step: step})
+	}
+	return &goodput.Report{
+		Plans: map[string]*plan.Choice{"t4": choice}, Fixed: 96, MostGPUs: 32, UsableGPUs: 32, Restart: 260,
+		Limits: goodput.Limits{Initial: 96, Max: 96, LocalMin: 1, LocalMax: 96},
+	}
+}()
+
+// planWorld returns four nodes of 8 GPUs and a job that waits.
+func planWorld(t *testing.T, spec *sched.Spec, perf *goodput.Report) *policytest.World {
+	t.Helper()
+	var nodes []sched.Node
+	for i := range 4 {
+		nodes = append(nodes, sched.Node{Name: fmt.Sprint("n", i), GPUs: 8, Type: "t4"})
+	}
+	w, err := policytest.NewWorld(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Submitted = w.Now
+	if err := w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: spec, Perf: perf, Can: sched.Resizes}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// unshared returns the policy without the layer that shares GPUs.
+func unshared(t *testing.T) *policy {
+	t.Helper()
+	config := Default()
+	config.Share = false
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*policy)
 }
 
 // TestApps: an app of several jobs is given its share first, its longest jobs before others,

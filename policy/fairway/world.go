@@ -57,6 +57,7 @@ func (p *policy) weigh(s *sched.Snapshot) *world {
 			w.due = append(w.due, i)
 		}
 	}
+	w.spare()
 	w.byWait(w.due)
 	w.admit()
 	if w.divides() {
