@@ -69,11 +69,12 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, words)
 
-    def forward(self, codes: torch.Tensor) -> torch.Tensor:
-        x = self.words(codes) + self.places(torch.arange(codes.shape[1], device=codes.device))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.words is not None:
+            x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        return x if self.head is None else self.head(self.norm(x))
 
 
 def split(model: GPT, mesh: torch.distributed.DeviceMesh) -> None:
@@ -81,6 +82,20 @@ def split(model: GPT, mesh: torch.distributed.DeviceMesh) -> None:
     into, back = ColwiseParallel(), RowwiseParallel()
     for block in model.blocks:
         parallelize_module(block, mesh, {"query": into, "key": into, "value": into, "out": back, "up": into, "down": back})
+
+
+def cut(model: GPT, stage: int, stages: int) -> None:
+    """Leaves the model what a stage of a pipeline computes."""
+    fsdp.keep(model.blocks, stage, stages)
+    if stage > 0:
+        model.words = model.places = None
+    if stage < stages - 1:
+        model.norm = model.head = None
+
+
+def cross_entropy(scores: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+    """The loss of the characters that follow."""
+    return nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
 def main() -> None:
@@ -101,14 +116,14 @@ def main() -> None:
     model = GPT(len(data.alphabet), args.length, args.layers, args.hidden, args.heads)
     run = fsdp.wrap(
         model, lambda params: torch.optim.AdamW(params, lr=3e-4), data,
-        batch_size=args.batch, epochs=args.epochs, clip=1.0, tensor=split, checkpoint_every=60,
+        batch_size=args.batch, epochs=args.epochs, clip=1.0,
+        tensor=split, stages=cut, loss=cross_entropy, checkpoint_every=60,
     )  # fmt: skip
-    loss = torch.zeros(())
+    loss = None  # of the last batch, which may be in parts
     for codes, following in run:
-        loss = nn.functional.cross_entropy(run.model(codes).flatten(0, 1), following.flatten())
-        run.step(loss)
+        loss = run.learn(codes, following)
     if run.agent.env.rank == 0:
-        print(f"done: {run.loop.steps} steps under {run.plan}, last loss {float(loss.detach()):.4f}", flush=True)
+        print(f"done: {run.loop.steps} steps under {run.plan}" + (f", last loss {float(loss):.4f}" if loss is not None else ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -35,40 +35,51 @@ def gpt(folder: str, steps: int, checkpoint_every: float = 3600.0, titan: bool =
     torch.manual_seed(7 if os.environ.get("RANK", "0") == "0" else 8)  # the model of rank 0 counts
     data = fsdp_gpt.Text(16, 6000)
     if titan:
-        model, split = _llama(len(data.alphabet))
+        model, split, cut = _llama(len(data.alphabet))
     else:
-        model, split = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4), fsdp_gpt.split
+        model, split, cut = fsdp_gpt.GPT(len(data.alphabet), 16, layers=4, hidden=32, heads=4), fsdp_gpt.split, fsdp_gpt.cut
     run = fsdp.wrap(
         model, lambda params: torch.optim.AdamW(params, lr=3e-3), data, batch_size=8, epochs=8 * steps / len(data), clip=1.0,
         scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=split,
-        checkpoint_every=checkpoint_every, memory_every=0.1,
+        stages=cut, loss=fsdp_gpt.cross_entropy, checkpoint_every=checkpoint_every, memory_every=0.1,
     )  # fmt: skip
     _use_disk(folder, run)
     for part in (run.model, *run._blocks(run.model)):
-        policy = part._get_fsdp_state()._fsdp_param_group.offload_policy
-        assert isinstance(policy, CPUOffloadPolicy) == run.plan.offload, f"{run.plan}: {policy}"
+        group = part._get_fsdp_state()._fsdp_param_group  # none: a stage may have blocks only
+        assert group is None or isinstance(group.offload_policy, CPUOffloadPolicy) == run.plan.offload, f"{run.plan}: {group.offload_policy}"
     name = os.environ.get("FAIRWAY_PLAN", "")
     log = open(f"{folder}/losses", "a", buffering=1) if run.agent.env.rank == 0 else None
     parts: list[float] = []  # of the batch of a step
-    for codes, following in run:
-        loss = torch.nn.functional.cross_entropy(run.model(codes).flatten(0, 1), following.flatten())
+
+    def saw(loss: torch.Tensor) -> None:  # before the step, in which the process may leave
         parts.append(run.reducer.mean([float(loss.detach())])[0])
-        if len(parts) > run.loop.config.accum:
+        if len(parts) > (run.loop.config.accum if run.plan.pipeline == 1 else 0):
             if log is not None:
                 log.write(json.dumps([run.loop.position // 8, name, statistics.fmean(parts)]) + "\n")
             parts.clear()
+
+    run.loop.saw = saw
+    for codes, following in run:
         time.sleep(_pause(folder, name) + _read(folder, "late").get(str(run.agent.env.rank), 0.0))
-        run.step(loss)
+        run.learn(codes, following)
 
 
-def _llama(words: int) -> tuple[torch.nn.Module, fsdp.Split]:
+def _llama(words: int) -> tuple[torch.nn.Module, fsdp.Split, fsdp.Cut]:
     from torchtitan.models.llama3.infra.parallelize import apply_tp
     from torchtitan.models.llama3.model.args import TransformerModelArgs
     from torchtitan.models.llama3.model.model import Transformer
 
     model = Transformer(TransformerModelArgs(dim=32, n_layers=2, n_heads=4, vocab_size=words, max_seq_len=16))
     model.init_weights()
-    return model, lambda model, mesh: apply_tp(model, mesh, loss_parallel=False, enable_float8_tensorwise_tp=False)
+
+    def cut(model: torch.nn.Module, stage: int, stages: int) -> None:
+        fsdp.keep(model.layers, stage, stages)
+        if stage > 0:
+            model.tok_embeddings = None
+        if stage < stages - 1:
+            model.norm = model.output = None
+
+    return model, lambda model, mesh: apply_tp(model, mesh, loss_parallel=False, enable_float8_tensorwise_tp=False), cut
 
 
 def _use_disk(folder: str, run: fsdp.Run) -> None:
@@ -110,15 +121,15 @@ def noise(steps: int, accumulate: int) -> None:
     torch.manual_seed(1)
     inputs = torch.randn(400, 6)
     targets = inputs @ torch.randn(6, 3) + torch.randn(400, 3)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3), torch.nn.Identity())
     data = torch.utils.data.TensorDataset(inputs, targets)
     run = fsdp.wrap(
         model, lambda params: torch.optim.Adam(params, lr=1e-9), data, batch_size=8, accumulate=accumulate,
-        epochs=steps * 8 * accumulate / 400, rule="adascale", blocks=lambda model: [model[0]],
-        tensor=_halves,
+        epochs=steps * 8 * accumulate / 400, rule="adascale", blocks=lambda model: list(model)[:1],
+        tensor=_halves, stages=_ends, loss=lambda got, want: (got - want).square().mean(),
     )  # fmt: skip
     for x, y in run:
-        run.step((run.model(x) - y).square().mean())
+        run.learn(x, y)
     if run.agent.env.rank == 0:
         estimate = run.loop.estimator
         print("result", json.dumps({"sqr": estimate.sqr, "var": estimate.var, "weight": estimate.weight, "biased": estimate.biased}))
@@ -127,6 +138,10 @@ def noise(steps: int, accumulate: int) -> None:
 def _halves(model: torch.nn.Module, mesh: torch.distributed.DeviceMesh) -> None:
     into, back = fsdp_gpt.ColwiseParallel(), fsdp_gpt.RowwiseParallel()
     fsdp_gpt.parallelize_module(model, mesh, {"0": into, "2": back})
+
+
+def _ends(model: torch.nn.Module, stage: int, stages: int) -> None:
+    fsdp.keep(model, stage, stages)
 
 
 if __name__ == "__main__":

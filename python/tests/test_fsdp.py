@@ -3,6 +3,7 @@
 
 """Execution plans, and trainings under them with real processes over gloo."""
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -11,6 +12,7 @@ import shutil
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from fairway import env
 from fairway.agent import YIELD
@@ -19,7 +21,8 @@ from tests.daemon import Daemon, wait_for
 from tests.gangs import Running, run
 
 try:
-    from fairway.torch import fsdp
+    import torch
+    from fairway.torch import fsdp, pipeline
 except ImportError:
     fsdp = None
 
@@ -71,11 +74,47 @@ class Refusals(unittest.TestCase):
     def test_plans_that_cannot_be_run(self):
         for plan, world, want in (
             (Plan(4), 2, "for 4 processes, and WORLD_SIZE is 2"),
-            (Plan(1, 1, 2), 2, "pipeline parallelism"),
         ):
             with self.assertRaisesRegex(ValueError, want):
                 fsdp._plan_of(env.Environment(world=world, plan=plan))
         self.assertEqual(fsdp._plan_of(env.Environment(world=3)), Plan(3))
+
+    def test_stages_that_are_no_division(self):
+        """Each stage has its layers, under their own names. Parameters that no stage has, or two
+        have, or that have another name, are refused by all ranks."""
+        layers = lambda: torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(5))
+        names = []
+        for stage in range(3):
+            fsdp.keep(kept := layers(), stage, 3)
+            names.append([name for name, _ in kept.named_children()])
+        self.assertEqual(names, [["0", "1"], ["2", "3"], ["4"]])
+        with self.assertRaisesRegex(ValueError, "6 stages for 5 layers"):
+            fsdp.keep(layers(), 0, 6)
+
+        def both(how):
+            """Two stages, of which each hears what is left to both."""
+            told = []
+            for stage in (0, 1):
+                with contextlib.suppress(ValueError):
+                    pipeline.cut(layers(), how, stage, 2, mock.Mock(gather=lambda mine: told.append(mine) or [mine]))
+            pipeline.cut(layers(), how, 0, 2, mock.Mock(gather=lambda mine: told))
+
+        both(fsdp.keep)
+        for how, want in (
+            (lambda model, stage, stages: None, "leaves 0.weight to 2 of 2 stages|leaves 0.bias to 2 of 2 stages"),
+            (lambda model, stage, stages: fsdp.keep(model, 0, stages) if stage == 0 else fsdp.keep(model, 2, 3), "3.(weight|bias) to 0 of 2 stages"),
+            (lambda model, stage, stages: model._modules.clear() if stage else None, "stage 1 of 2 no parameters"),
+            (lambda model, stage, stages: model.append(torch.nn.Linear(1, 1)), "5.weight, which the whole model does not have"),
+            (lambda model, stage, stages: fsdp.keep(model, stage, 9), "stage 0: ValueError: there are 9 stages"),
+        ):
+            with self.assertRaisesRegex(ValueError, want):
+                both(how)
+
+    def test_pipelines_need_stages_and_a_loss(self):
+        agent = mock.Mock(env=env.Environment(world=2, plan=Plan(1, 1, 2)))
+        for options in ({}, {"stages": fsdp.keep}, {"loss": max}):
+            with self.assertRaisesRegex(ValueError, "2 stages; say how"):
+                fsdp.wrap(None, None, [0], epochs=1, batch_size=1, agent=agent, **options)
 
 
 @unittest.skipIf(fsdp is None, NEEDS)
@@ -131,10 +170,21 @@ class Sharded(unittest.TestCase):
         samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
         self.assertEqual({(s["gpus"], s["sync"]) for s in samples} - {(1, 0.0)}, {(2, 0.0)})
 
+    def test_stages_of_a_pipeline(self):
+        """In and out of pipelines, also from one to another, with more parts of a batch than stages
+        and with fewer: as for other plans."""
+        route = ("fsdp4", "fsdp2-pp2/2", "pp4/4", "tp2-pp2", "fsdp4")
+        for number, plan in enumerate(route, 1):
+            self.attempt(number, plan, leave_after=4 * number if number < len(route) else None)
+        self.assertEqual(len(self.check_losses(1e-4)), self.STEPS)
+        self.assertEqual(losses(self.folder)[2], list(dict.fromkeys(route)))
+        self.assertEqual(self.daemon.problems, [])
+
     def test_steps_are_taken_apart(self):
         """One rank comes 1 s late to each exchange. The other waits for it, so they wait for half
-        of that in the mean, but the exchange takes no longer by it."""
-        for number, plan in enumerate(("fsdp2", "tp2"), 1):
+        of that in the mean, but the exchange takes no longer by it. Stages of a pipeline wait for
+        each other instead."""
+        for number, plan in enumerate(("fsdp2", "tp2", "pp2"), 1):
             (self.folder / "late").write_text('{"1": 1.0}')
             more = dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN=plan, FAIRWAY_CHECKPOINT_DIR=str(self.folder / plan))
             codes, outputs = Running([JOB, "gpt", str(self.folder), "8"], 2, more).wait()
@@ -144,8 +194,9 @@ class Sharded(unittest.TestCase):
             print(f"\n  {plan}: {parts}")
             self.assertGreater(parts["exchange"], 0)
             self.assertLess(parts["exchange"], 0.9)
-            self.assertGreater(parts["wait"], 0.45)
-            self.assertEqual(parts["bubble"], 0)
+            idle, busy = ("bubble", "wait") if plan == "pp2" else ("wait", "bubble")
+            self.assertGreater(parts[idle], 0.45)
+            self.assertLess(parts[busy], 0.2)
         self.assertEqual(self.daemon.problems, [])
 
     def test_a_lost_node_costs_a_few_steps(self):
@@ -243,8 +294,8 @@ class Sharded(unittest.TestCase):
             want = measure(1, "fsdp1")
             self.assertEqual(want["biased"], accumulate == 1)
             self.assertGreater(want["weight"], 0)
-            for plan in ("fsdp2", "tp2"):
-                got = measure(2, plan)
+            for plan in ("fsdp2", "tp2", *(["pp2", "fsdp2-pp2"] if accumulate == 1 else [])):
+                got = measure(parse(plan).ranks, plan)
                 self.assertEqual(got["biased"], want["biased"])
                 for name in ("sqr", "var", "weight"):
                     self.assertTrue(math.isclose(got[name], want[name], rel_tol=1e-4), (accumulate, plan, name, got, want))

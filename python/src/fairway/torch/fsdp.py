@@ -1,7 +1,7 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Training of large models under execution plans, with FSDP2 and tensor parallelism:
+"""Training of large models under execution plans, with FSDP2, tensor and pipeline parallelism:
 
     from fairway.torch import fsdp
 
@@ -9,6 +9,7 @@
     for inputs, targets in run:
         run.step(criterion(run.model(inputs), targets))
 
+or, with plans of pipelines, wrap(..., stages=cut, loss=criterion) and run.learn(inputs, targets).
 Fairway chooses one of the job's plans for each attempt. The script goes on where it was,
 whatever the plans before and after: parts of the model are put together anew.
 """
@@ -35,6 +36,7 @@ from fairway.torch import state as checkpoints
 from fairway.torch.gang import Reducer, group_of_one
 from fairway.torch.gradients import Meter, Shards, local
 from fairway.torch.parts import Recorder
+from fairway.torch.pipeline import Cut, Loss, Pipeline, cut, keep
 from fairway.torch.shardstore import ShardStore
 from fairway.torch.together import parts_of, together
 
@@ -47,7 +49,7 @@ except ImportError as err:
 
 log = logging.getLogger("fairway")
 
-__all__ = ["Run", "wrap"]
+__all__ = ["Run", "keep", "wrap"]
 
 # Applies tensor parallelism to a model, over a mesh of the ranks that share its layers.
 Split = Callable[[torch.nn.Module, DeviceMesh], Any]
@@ -73,7 +75,9 @@ class Run(fairway.torch.Run):
     """A training under an execution plan: used as fairway.torch.Run.
 
     tensor divides the layers among the ranks of a mesh, with PyTorch's
-    parallelize_module; without it, plans with tensor parallelism fail. blocks returns
+    parallelize_module; without it, plans with tensor parallelism fail. stages leaves the
+    model what stage i of n computes (keep helps with its layers), and loss is a function of
+    outputs and targets; without both, plans with pipelines fail. blocks returns
     the parts of the model that are gathered one at a time, by default the members of its
     ModuleLists. shard holds options for fully_shard, such as mp_policy. scheduler is a
     function of the optimiser. Without a plan from Fairway, all ranks are replicas."""
@@ -85,6 +89,8 @@ class Run(fairway.torch.Run):
         data: Union[DataLoader, Dataset],
         *,
         tensor: Optional[Split] = None,
+        stages: Optional[Cut] = None,
+        loss: Optional[Loss] = None,
         blocks: Optional[Callable[[torch.nn.Module], Iterable[torch.nn.Module]]] = None,
         shard: Optional[dict[str, Any]] = None,
         **options: Any,
@@ -96,19 +102,63 @@ class Run(fairway.torch.Run):
         self.plan = _plan_of(agent.env)
         if self.plan.tensor > 1 and tensor is None:
             raise ValueError(f"the plan divides layers among {self.plan.tensor} ranks; say how (tensor=...), or list plans without tp")
+        if self.plan.pipeline > 1 and (stages is None or loss is None):
+            raise ValueError(f"the plan divides the model into {self.plan.pipeline} stages; say how (stages=...) and give the loss (loss=...), or list plans without pp")
         self._replicas = self.plan.data
+        self._stages, self._loss = stages, loss
+        self._pipeline: Optional[Pipeline] = None
+        self._parts: list[Any] = []  # of the present batch: for a pipeline its examples, else its losses
         self._tensor, self._blocks, self._shard_options = tensor, blocks or _members_of_lists, dict(shard or {})
-        self._shards = Shards()
+        self._shards = Shards(self.plan.pipeline)
         self._store: Optional[ShardStore] = None
         super().__init__(model, optimizer, data, **options)
         if self.agent.env.plan is not None and self.plan.ranks > 1:
             self.loop.recorder = Recorder(self.device)
 
-    # How the model is laid out over the ranks.
+    # The loop of the training.
+
+    def learn(self, inputs: Any, targets: Any) -> Optional[torch.Tensor]:
+        """Does a step with the examples handed out last, by the function given as loss, under any
+        plan. When the batch is complete, returns its mean loss on this replica."""
+        if self._loss is None:
+            raise RuntimeError("learn needs the function of the loss: wrap(..., loss=...)")
+        count = self.loop.config.accum + 1
+        if self._pipeline is None:
+            loss = self._loss(self.model(inputs), targets)
+            self._parts.append(loss.detach())
+            self.step(loss)
+        else:
+            if not self._waiting:
+                raise RuntimeError("learn was called twice for the same batch")
+            self._waiting = False
+            self._parts.append((inputs, targets))
+            self._micro += 1
+        if len(self._parts) < count:
+            return None
+        parts, self._parts = self._parts, []
+        if self._pipeline is None:
+            return torch.stack(parts).mean()
+        loss = self._pipeline.step(parts)
+        self.agent.report(loss=loss)
+        self.loop.saw(loss)
+        self._step_optimizer(1)  # the gradients of the parts were never apart
+        return loss
+
+    def step(self, loss: torch.Tensor) -> bool:
+        if self._pipeline is not None:
+            raise RuntimeError(f"step(loss) was called under {self.plan}, where no rank has the whole model; call learn(inputs, targets)")
+        return super().step(loss)
+
+    # How the model is laid out over the ranks: those of a layer are neighbours, then come the
+    # replicas of a stage.
 
     @property
     def _share(self) -> tuple[int, int]:
-        return self.agent.env.rank // self.plan.tensor, self.plan.data
+        return self.agent.env.rank // self.plan.tensor % self.plan.data, self.plan.data
+
+    @property
+    def _stage(self) -> int:
+        return self.agent.env.rank // (self.plan.tensor * self.plan.data)
 
     def _link(self, env: Environment, ddp: dict[str, Any]) -> None:
         if self._source.streams:
@@ -117,9 +167,11 @@ class Run(fairway.torch.Run):
     def _lay_out(self, model: torch.nn.Module, optimizer: MakeOptimizer, scheduler: Any) -> None:
         if not dist.is_initialized():
             group_of_one(self.device)
-        # Ranks that share layers are neighbours, and so on one node.
-        mesh = init_device_mesh(self.device.type, (self.plan.data, self.plan.tensor), mesh_dim_names=("data", "tensor"))
+        degrees = (self.plan.pipeline, self.plan.data, self.plan.tensor)
+        mesh = init_device_mesh(self.device.type, degrees, mesh_dim_names=("pipeline", "data", "tensor"))
         _as_on_rank_0(model, self.device)
+        if self.plan.pipeline > 1:
+            cut(model, self._stages, self._stage, self.plan.pipeline, self.reducer)
         blocks = list(self._blocks(model))
         if self.plan.tensor > 1:
             self._tensor(model, mesh["tensor"])
@@ -135,6 +187,8 @@ class Run(fairway.torch.Run):
             if dist.get_backend() == "gloo" and hasattr(part, "set_force_sum_reduction_for_comms"):
                 part.set_force_sum_reduction_for_comms(True)  # gloo knows no mean
         self.model = self.module = model
+        if self.plan.pipeline > 1:
+            self._pipeline = Pipeline(model, self._loss, mesh["pipeline"].get_group(), self.device)
         made = optimizer(model.parameters())
         self.optimizer = together(made)
         self.scheduler = together(scheduler(made)) if scheduler is not None else None
@@ -142,7 +196,7 @@ class Run(fairway.torch.Run):
             self._beside: Reducer = self.reducer.beside()  # for the thread that writes checkpoints
             self._store = ShardStore(self.agent.store.folder, self.agent.env.rank, self._beside)
             atexit.register(self.agent.settle, self.agent.env.notice)  # before the groups end
-        log.info("%d replicas, each on %d ranks", self.plan.data, self.plan.tensor)
+        log.info("%d replicas, each on %d ranks", self.plan.data, self.plan.tensor * self.plan.pipeline)
 
     def _at_once(self, size: int, accumulate: int) -> int:
         parts = max(accumulate, self.plan.micro)
@@ -237,7 +291,9 @@ class Run(fairway.torch.Run):
             self.agent.store.number(after=found.highest)
         tensors = self._tensors()
         if found.content is None:
+            own = [list(group["params"]) for group in tensors["optimizer"]["param_groups"]]  # loading overwrites them
             course = self._store.load(disk[found.number], tensors)
+            _name_own(tensors["optimizer"]["param_groups"], own)
         else:
             state = checkpoints.read(found.content)
             tensors, course = _fill(tensors, state["tensors"]), state["course"]
@@ -247,14 +303,16 @@ class Run(fairway.torch.Run):
         )
         self._restore_course(course)
         same = len(course["random"]) == self.agent.env.world and course.get("plan") == self._layout
-        rank, world = (self.agent.env.rank, self.agent.env.world) if same else self._share
+        if not same:  # ranks that share layers draw the same numbers
+            rank, world = rank // self.plan.tensor, world // self.plan.tensor
         checkpoints.set_random_state(course["random"] if same else [], rank, world, self._seed + self.loop.position)
-        log.info("resuming after %d examples with %d replicas, each on %d ranks", self.loop.position, self.plan.data, self.plan.tensor)
+        log.info("resuming after %d examples with %d replicas, each on %d ranks", self.loop.position, self.plan.data, self.plan.tensor * self.plan.pipeline)
         return True
 
     @property
     def _layout(self) -> list[int]:
-        return [self.plan.data, self.plan.tensor]
+        stages = [self.plan.pipeline] if self.plan.pipeline > 1 else []
+        return [self.plan.data, self.plan.tensor, *stages]
 
     def _course(self) -> dict[str, Any]:
         return dict(super()._course(), plan=self._layout)
@@ -296,13 +354,20 @@ def _fill(item: Any, kept: Any) -> Any:
     return kept
 
 
+def _name_own(groups: list[dict[str, Any]], own: list[list[str]]) -> None:
+    """Puts the parameters that this rank has of each group in place of those that were saved,
+    perhaps by another stage."""
+    if len(groups) != len(own):
+        raise ValueError(f"the checkpoint has {len(groups)} groups of parameters, and the optimiser here {len(own)}; make as many on every stage")
+    for group, names in zip(groups, own):
+        group["params"] = names
+
+
 def _plan_of(env: Environment) -> Plan:
     """The plan of this attempt; without one, every rank is a replica."""
     plan = env.plan or Plan(data=env.world)
     if plan.ranks != env.world:
         raise ValueError(f"FAIRWAY_PLAN is for {plan.ranks} processes, and WORLD_SIZE is {env.world}")
-    if plan.pipeline > 1:
-        raise ValueError("the plan has pipeline parallelism, which fairway.torch.fsdp cannot do; list plans without pp")
     return plan
 
 

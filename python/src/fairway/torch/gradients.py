@@ -144,12 +144,16 @@ class Meter:
 
 class Shards:
     """Gradients of which each rank has a part, as DTensors of meshes over the process
-    group that is there."""
+    group that is there, or over those of its ranks that have the same stage of a pipeline."""
+
+    def __init__(self, stages: int = 1) -> None:
+        self._stages = stages
 
     def own(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
         """This rank's parts, shortened where other ranks have the same part, so that the
         squares of all ranks add up to that of the whole."""
-        return [local(g) if _copies(g) == 1 else local(g) * _copies(g) ** -0.5 for g in gradients]
+        ranks = dist.get_world_size() // self._stages
+        return [local(g) if _copies(g, ranks) == 1 else local(g) * _copies(g, ranks) ** -0.5 for g in gradients]
 
     def total(self, square: torch.Tensor) -> torch.Tensor:
         """The sum over all ranks."""
@@ -165,9 +169,8 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def _copies(tensor: Any) -> int:
-    """How many ranks have the same part of a tensor."""
-    ranks = dist.get_world_size()
+def _copies(tensor: Any, ranks: int) -> int:
+    """How many of the ranks that have parts of a tensor have the same one."""
     if not hasattr(tensor, "to_local"):
         return ranks
     mesh = tensor.device_mesh
