@@ -362,7 +362,7 @@ func TestNamed(t *testing.T) {
 	last := d.submit(ann, submission("x", 1))
 	_, err := d.Job(ann, "x")
 	wantCode(t, "an ambiguous name", err, api.Conflict)
-	if err == nil || !strings.Contains(err.Error(), "x-2 (pending), x-1 (pending)") {
+	if err == nil || !strings.Contains(err.Error(), "x-2 (waiting), x-1 (waiting)") {
 		t.Errorf("%v; want the candidates, newest first", err)
 	}
 	if j, err := d.Command(t.Context(), ann, first, api.Cancel); err != nil || j.ID != first {
@@ -370,6 +370,9 @@ func TestNamed(t *testing.T) {
 	}
 	if j, err := d.Command(t.Context(), ann, "x", api.Cancel); err != nil || j.ID != last {
 		t.Errorf("%s, %v; want the one that had not ended, %s", j.ID, err, last)
+	}
+	if _, err := d.Job(ann, "x"); err == nil || !strings.Contains(err.Error(), "x-2 (cancelled), x-1 (cancelled)") {
+		t.Errorf("%v; want the candidates with what became of them", err)
 	}
 	if _, err := d.Job(bob, "x"); api.CodeOf(err) != api.Unknown || strings.Contains(err.Error(), string(last)) {
 		t.Errorf("%v; want nothing about the jobs of others", err)

@@ -63,12 +63,23 @@ func (m *memory) refer(who api.Identity, id sched.JobID) (named, *api.Error) {
 	const most = 8
 	var ids []string
 	for _, n := range all[:min(len(all), most)] {
-		ids = append(ids, fmt.Sprintf("%s (%s)", n.id(), n.newest().Job.Phase))
+		ids = append(ids, fmt.Sprintf("%s (%s)", n.id(), spoken(n.newest().Job.Phase)))
 	}
 	if len(all) > most {
 		ids = append(ids, fmt.Sprintf("%d more", len(all)-most))
 	}
 	return named{}, api.Errorf(api.Conflict, "%d jobs are named %q", len(all), id).Try("use an id, newest first: " + strings.Join(ids, ", "))
+}
+
+// spoken is a phase in the words of people.
+func spoken(p sched.Phase) string {
+	switch p {
+	case sched.Pending:
+		return api.Waiting
+	case sched.Cancelled:
+		return api.NoticeCancelled
+	}
+	return p.String()
 }
 
 // called returns the jobs and arrays of a name, newest first.
