@@ -388,6 +388,14 @@ func (j *Job) DoneBy(now time.Time) float64 {
 	return done
 }
 
+// Announced returns the work that the job is said to do in all; 0: nobody says.
+func (j *Job) Announced() float64 {
+	if j.Work == 0 && j.Perf != nil {
+		return j.Perf.Work
+	}
+	return j.Work
+}
+
 // Remaining returns the expected run time still needed at the requested size,
 // well placed. ok is false when nobody has an estimate.
 func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {

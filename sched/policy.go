@@ -5,6 +5,7 @@ package sched
 
 import (
 	"maps"
+	"math"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type Snapshot struct {
 	Tenants []Tenant // by ID
 	Jobs    []*Job   // pending and running; in no order that means anything
 	Outages Outages
+	Lengths Lengths
 
 	tree *tree // of the tenants; nil: none has a parent
 	apps map[AppID]*App
@@ -35,6 +37,27 @@ type Snapshot struct {
 type Outages struct {
 	PerHour float64  // of one node
 	Repair  Duration // mean time until the node is back
+}
+
+// Lengths is how far the work that jobs had announced was off what they had done when they
+// finished. Its zero value: none has finished.
+type Lengths struct {
+	Jobs int     `json:"jobs"` // that the mean is of, recentLengths at most
+	Off  float64 `json:"off"`  // mean distance of the logarithms: 0.7 is a factor of two
+}
+
+// recentLengths is after how many jobs older ones fade.
+const recentLengths = 20
+
+// with returns the mean with one more job.
+func (l Lengths) with(j *Job) Lengths {
+	announced := j.Announced()
+	if !(announced > 0 && j.Done > 0) {
+		return l
+	}
+	l.Jobs = min(l.Jobs+1, recentLengths)
+	l.Off += (math.Abs(math.Log(j.Done/announced)) - l.Off) / float64(l.Jobs)
+	return l
 }
 
 // With returns the same world with other jobs: a layer over a policy shows it

@@ -21,13 +21,14 @@ type Saved struct {
 	Apps       []App     `json:"apps,omitempty"` // of these jobs, by ID
 	Seq        int64     `json:"seq"`            // of the next job
 	ActiveApps float64   `json:"active_apps"`
+	Lengths    Lengths   `json:"lengths,omitzero"`
 }
 
 // Save returns the state as data.
 func (st *State) Save() Saved {
 	s := Saved{
 		Now: st.now, Nodes: st.cluster.Nodes, Tenants: st.tenants, Jobs: make([]Job, len(st.jobs)),
-		Seq: st.seq, ActiveApps: st.activeApps,
+		Seq: st.seq, ActiveApps: st.activeApps, Lengths: st.lengths,
 	}
 	for i, j := range st.jobs {
 		s.Jobs[i] = *j
@@ -45,7 +46,7 @@ func Restore(s Saved) (*State, error) {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	st := NewState(cluster)
-	st.now, st.seq, st.activeApps = s.Now, s.Seq, s.ActiveApps
+	st.now, st.seq, st.activeApps, st.lengths = s.Now, s.Seq, s.ActiveApps, s.Lengths
 	for _, t := range s.Tenants {
 		if err := st.setTenant(Event{Tenant: &t}); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -89,7 +90,7 @@ func Restore(s Saved) (*State, error) {
 // that changes.
 func (s *Snapshot) State() *State {
 	st := NewState(s.Cluster)
-	st.now, st.activeApps, st.tenants, st.tree, st.outages = s.Now, s.ActiveApps, s.Tenants, s.tree, s.Outages
+	st.now, st.activeApps, st.tenants, st.tree, st.outages, st.lengths = s.Now, s.ActiveApps, s.Tenants, s.tree, s.Outages, s.Lengths
 	for i, t := range s.Tenants {
 		st.byTen[t.ID] = i
 	}

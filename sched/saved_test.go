@@ -5,6 +5,7 @@ package sched_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,10 @@ func story(t *testing.T) (*sched.State, time.Time) {
 		{Kind: sched.JobStarted, Job: "x", Placement: where},
 		{Kind: sched.JobEnded, Job: "y", Phase: sched.Finished},
 		{Kind: sched.JobReported, Job: "x", Done: 7, Rate: 0.1},
+		{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "long", GPUs: 1, Work: 100}},
+		{Kind: sched.JobStarted, Job: "long", Placement: sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: sched.FirstGPUs(1)}}},
+		{Kind: sched.JobReported, Job: "long", Done: 50},
+		{Kind: sched.JobEnded, Job: "long", Phase: sched.Finished},
 		{Kind: sched.JobNoted, Job: "z", Note: sched.Note{Level: 2}},
 	}
 	for i, e := range events {
@@ -64,6 +69,9 @@ func TestSaveRestoreThroughJSON(t *testing.T) {
 	if d := cmp.Diff(want, got, opts); d != "" {
 		t.Errorf("restored state differs (-want +got):\n%s", d)
 	}
+	if l := got.Lengths; l.Jobs != 1 || math.Abs(l.Off-math.Log(2)) > 1e-9 {
+		t.Errorf("lengths %+v; want one job that was off by a factor of two", l)
+	}
 	a, _ := want.App("search")
 	b2, ok := got.App("search")
 	if !ok || !cmp.Equal(a, b2) {
@@ -74,8 +82,8 @@ func TestSaveRestoreThroughJSON(t *testing.T) {
 	if err := back.Apply(next); err != nil {
 		t.Fatal(err)
 	}
-	if j, _ := back.Job("n"); j.Seq != 3 {
-		t.Errorf("next job has number %d; want 3", j.Seq)
+	if j, _ := back.Job("n"); j.Seq != 4 {
+		t.Errorf("next job has number %d; want 4", j.Seq)
 	}
 }
 

@@ -30,6 +30,7 @@ type State struct {
 	now        time.Time // when the last job came or ended
 	activeApps float64   // integral of the number of active apps until then, in app-seconds
 	outages    Outages
+	lengths    Lengths
 }
 
 // NewState returns the state of a cluster with no jobs.
@@ -62,7 +63,7 @@ func (st *State) Apps() int { return len(st.apps) }
 func (st *State) Snapshot(now time.Time) *Snapshot {
 	return &Snapshot{
 		Now: now, Cluster: st.cluster, Tenants: st.tenants, tree: st.tree, Jobs: st.jobs,
-		apps: st.apps, ActiveApps: st.ActiveApps(now), Outages: st.outages,
+		apps: st.apps, ActiveApps: st.ActiveApps(now), Outages: st.outages, Lengths: st.lengths,
 	}
 }
 
@@ -261,6 +262,9 @@ func (st *State) end(j *Job, e Event) error {
 	st.advance(e.At)
 	j.settle(e.At)
 	j.Phase, j.Placement = e.Phase, nil
+	if e.Phase == Finished {
+		st.lengths = st.lengths.with(j)
+	}
 	delete(st.byID, j.ID)
 	if i, ok := slices.BinarySearchFunc(st.jobs, j.Seq, func(a *Job, seq int64) int { return cmp.Compare(a.Seq, seq) }); ok {
 		st.jobs = slices.Delete(st.jobs, i, i+1)

@@ -36,6 +36,8 @@ type agent struct {
 	past     map[string]goodput.Params
 	noise    float64
 	restart  float64  // seconds that the last start took, else those of past jobs; 0: unknown
+	unit     float64  // of the job's work for each step
+	typical  float64  // work that past jobs had done when they completed; 0: unknown
 	measured int      // measurements of the noise scale
 	average  *average // of gradient statistics; nil: they are known without lag
 	curve    experience.Curve
@@ -52,7 +54,7 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		return nil, nil
 	}
 	a := &agent{
-		limits: t.limits(), most: r.usable(j), fits: t.limitsOn, facts: r.typeFacts(j), blur: r.Noise,
+		limits: t.limits(), unit: j.unit, most: r.usable(j), fits: t.limitsOn, facts: r.typeFacts(j), blur: r.Noise,
 		profiles: map[string]*goodput.Profile{},
 		fitted:   map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
@@ -83,6 +85,9 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		a.prior = r.Experience.Prior(j.key(), experience.Default())
 		a.noise = a.prior.Noise(0, 0, 0)
 		a.restart, _ = a.prior.Restart()
+		if steps, ok := a.prior.Work(); ok {
+			a.typical = steps * a.unit
+		}
 		for _, gpuType := range r.Cluster.Types {
 			if err := a.fit(string(gpuType)); err != nil {
 				return nil, err
@@ -205,7 +210,7 @@ func (a *agent) blurred(x float64) float64 {
 
 // tell makes a report if there is something new.
 func (a *agent) tell() {
-	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs(), UsableGPUs: a.usableGPUs(), Restart: a.restart}
+	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs(), UsableGPUs: a.usableGPUs(), Restart: a.restart, Typical: a.typical, Examples: float64(a.limits.Initial) / a.unit}
 	if len(a.fitted) > 0 {
 		next.Params = maps.Clone(a.fitted)
 	}

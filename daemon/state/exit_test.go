@@ -4,6 +4,7 @@
 package state
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -366,6 +367,25 @@ func TestLearnsOnce(t *testing.T) {
 	}
 	if learned != 1 || d.Pool.Len() != 1 {
 		t.Errorf("learned %d times, %d records; want 1 and 1", learned, d.Pool.Len())
+	}
+}
+
+// TestTypicalWork: policies are told what an agent announces and what similar jobs had done
+// when they completed, in examples.
+func TestTypicalWork(t *testing.T) {
+	d := open(t)
+	sample := goodput.Sample{Nodes: 1, GPUs: 1, Local: 8, Step: 0.1}
+	for i, typical := range []float64{0, 300} { // the first ends long before what it announced
+		id := d.submit(ann, submission("x", 1))
+		d.decide(wants{id: on(0)})
+		d.report(id, 1, api.AgentReport{Done: 300, Work: 1000, Training: training(sample)})
+		if p := d.job(id).Status.Perf; p.Work != 1000 || p.Typical != typical || p.Examples != 1 {
+			t.Errorf("job %d: work %g, typical %g, of %g examples; want 1000, %g of 1", i, p.Work, p.Typical, p.Examples, typical)
+		}
+		d.exited(exitOf(id, 1))
+	}
+	if off := d.mem.state.Peek().Lengths.Off; math.Abs(off-math.Log(1000.0/300)) > 0.01 {
+		t.Errorf("announced lengths were off by %g; want log(1000/300)", off)
 	}
 }
 

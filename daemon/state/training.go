@@ -4,6 +4,7 @@
 package state
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -34,6 +35,10 @@ func (t *tx) perf(x *entry, r *api.AgentReport, p *api.Point) (*goodput.Report, 
 		perf = t.watched(x)
 	} else {
 		return nil, nil
+	}
+	if r.Training != nil {
+		perf.Work, perf.Examples = cmp.Or(r.Work, x.whole()), 1 // by the contract of api.AgentReport
+		perf.Typical, _ = t.store.Pool.Prior(x.experienceKey(), experience.Default()).Work()
 	}
 	perf.Losses = x.withLoss(p, r.Training).Points
 	if unit := x.unit(r.Training); r.Work > 0 {
@@ -218,7 +223,7 @@ func (b *Store) learn(x *entry) {
 	if x.Job.Phase != sched.Finished || len(x.Profiles) == 0 {
 		return
 	}
-	o := experience.Outcome{Profiles: x.Profiles, Work: x.whole()}
+	o := experience.Outcome{Profiles: x.Profiles, Work: x.Job.Done}
 	for _, p := range x.Points {
 		if w := x.whole(); w > 0 && p.Noise > 0 {
 			_ = o.Noise.Add(min(1, p.Done/w), p.Noise) // out of range: the curve stays as it was

@@ -25,8 +25,8 @@
 //
 // The speed comes from the job's report of its goodput, which counts what its batch
 // size achieves. A job without one is assumed to speed up in proportion. The work left
-// of a job with one comes from what its agent has announced, as far as similar jobs make
-// that likely, else from an estimate (of the user, or of similar jobs), else a job is taken
+// of a job with one comes from what its agent has announced, as far as finished jobs kept to
+// theirs and similar ones make it likely, or from the work of similar jobs, else from an estimate (of the user, or of similar jobs), else a job is taken
 // to have as much left as it has had: see left.go.
 //
 // Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
@@ -57,7 +57,9 @@
 //   - Jobs that are behind: the finish-time fairness of a job is computed as if it had
 //     its fair share from now on. If that exceeds bound and the job can be resized, its
 //     share counts more than anything else, for the jobs that are furthest behind and
-//     up to a quarter of the cluster. Jobs of one size would take turns instead, and
+//     up to four fifths of the cluster. Where announced lengths have proved wrong, or there
+//     are none, and no similar job has completed, what the job has done so far decides as
+//     well (fairness.go). Jobs of one size would take turns instead, and
 //     lose more by restarts than they gain.
 //   - Apps of several jobs: each is given its share first, its longest jobs before the
 //     others, unless it would end well before its time, and up to nine tenths of the
@@ -109,7 +111,6 @@
 //   - Pinned jobs end when they end: where there are any, nobody is promised a start, those
 //     that started because they were due hold a quarter of the cluster at most, and nothing
 //     is kept free for a large gang, unless the layer reserve is added.
-//   - What an agent announces in a unit of its own is not comparable between jobs. Only
-//     the simulator gives work in steps at the initial batch size; on a real cluster the
-//     policy goes by estimates, which come from users and past jobs.
+//   - What a job announces whose agent does not run its training is in a unit of its own,
+//     and not comparable between jobs: estimates of users and past jobs count instead.
 package fairway

@@ -5,14 +5,27 @@ package fairway
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
 
+// A job whose length nobody can vouch for is behind once its share would have done late times
+// as much of its work since it was submitted. It then has its share until that is caughtUp
+// times: to take it back at once would cost a restart each time.
+const late, caughtUp = 1.7, 1.36
+
+// favouredBehind is the part of the cluster for jobs that are behind.
+const favouredBehind = 0.8
+
 // compare finds out whether a job is behind: whether its finish-time fairness would
 // exceed the bound even if it had its fair share from now on. The share of an app is
 // divided evenly among its jobs.
+//
+// That depends on the work it has left. One that announces far too much would never seem to
+// be behind, so where lengths are in doubt and no similar job has completed, what it has done
+// since it was submitted decides as well.
 func (w *world) compare(j *sched.Job, v *view) {
 	if v.app == nil {
 		return
@@ -21,8 +34,19 @@ func (w *world) compare(j *sched.Job, v *view) {
 	at := w.speedAt(j, v, share)
 	done := w.done(j, v.one)
 	alone := (done + v.left) / at
-	if rho := (j.Age(w.s.Now).Seconds() + v.left/at) / alone; rho > w.Bound {
+	age := j.Age(w.s.Now).Seconds()
+	if rho := (age + v.left/at) / alone; rho > w.Bound {
 		v.rho, v.share = rho, share
+	}
+	if !w.doubts(j) || j.Perf != nil && j.Perf.Typical > 0 {
+		return
+	}
+	most := late
+	if j.Phase == sched.Running && float64(j.Placement.GPUs()) >= math.Floor(min(share, float64(v.most))) {
+		most = caughtUp
+	}
+	if missed := max(0, age-2*w.restart(j)) * at / max(1, done); missed > most {
+		v.rho, v.share = max(v.rho, missed*w.Bound/most), share
 	}
 }
 
@@ -36,6 +60,9 @@ func (w *world) favour() {
 	}
 	var behind []late
 	for i, j := range w.s.Jobs {
+		if !j.Elastic() {
+			continue // it would take turns with others, and lose more by restarts than it gains
+		}
 		if w.compare(j, &w.jobs[i]); w.jobs[i].share > 0 {
 			behind = append(behind, late{w.jobs[i].rho, j.Seq, i})
 		}
@@ -46,20 +73,17 @@ func (w *world) favour() {
 		}
 		return cmp.Compare(a.seq, b.seq)
 	})
-	left := favoured * float64(w.s.Cluster.GPUs())
+	left := favouredBehind * float64(w.s.Cluster.GPUs())
 	for _, b := range behind {
 		i := b.job
 		j, v := w.s.Jobs[i], &w.jobs[i]
-		n := float64(j.GPUs)
-		if j.Elastic() {
-			n = max(float64(j.MinGPUs), min(v.share, float64(v.most)))
-		}
+		n := max(float64(j.MinGPUs), min(v.share, float64(v.most)))
 		if left < n {
 			v.share = 0
 			continue
 		}
 		left -= n
-		if j.Elastic() && float64(j.Placement.GPUs()) < n {
+		if float64(j.Placement.GPUs()) < n {
 			w.behind = append(w.behind, i)
 		}
 	}

@@ -354,3 +354,64 @@ func TestCredible(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtedLengths: where finished jobs were far off what they had announced, or a job
+// announces nothing, what similar jobs took bounds what it has left.
+func TestDoubtedLengths(t *testing.T) {
+	for _, c := range []struct{ off, announced, typical, want float64 }{
+		{0, 800, 100, 800}, // jobs keep to what they announce
+		{1, 800, 100, 200},
+		{1, 10, 100, 50},
+		{1, 120, 100, 120},
+		{1, 800, 0, 800}, // no similar job has completed
+		{0, 0, 100, 100},
+		{0, 0, 0, 0},
+	} {
+		w := &world{s: &sched.Snapshot{Lengths: sched.Lengths{Jobs: 5, Off: c.off}}}
+		j := &sched.Job{Status: sched.Status{Perf: &goodput.Report{Work: c.announced, Typical: c.typical}}}
+		if got := w.whole(j, 1); got != c.want {
+			t.Errorf("off by %g, %g announced, %g typical: %g; want %g", c.off, c.announced, c.typical, got, c.want)
+		}
+	}
+}
+
+// TestBehindWithoutLengths: a job that announces far too much is seen to be behind by what it
+// has done, once announced lengths have proved wrong; and has its share until it has caught up.
+func TestBehindWithoutLengths(t *testing.T) {
+	cluster, err := sched.NewCluster([]sched.Node{{Name: "a", GPUs: 8, Type: "t4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := sched.NewState(cluster)
+	for _, id := range []sched.JobID{"x", "other"} {
+		spec := sched.Spec{ID: id, GPUs: 4, MinGPUs: 1, MaxGPUs: 8, Work: 1e6, Submitted: policytest.Start}
+		if err := st.Apply(sched.Event{Kind: sched.JobSubmitted, At: policytest.Start, Spec: &spec}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := st.Snapshot(policytest.Start.Add(time.Hour))
+	j := s.Jobs[0]
+	for _, c := range []struct {
+		off, had float64 // had: of the GPU time of its share, a half of the cluster
+		runs     bool
+		want     bool
+	}{
+		{0, 0.3, false, false}, // by what it announces it has only begun
+		{1, 0.3, false, true},
+		{1, 0.65, false, false},
+		{1, 0.65, true, true},
+		{1, 0.8, true, false},
+	} {
+		x := *j
+		x.GPUSeconds = c.had * 4 * 3600
+		if c.runs {
+			x.Phase, x.Placement, x.Since = sched.Running, sched.Placement{{GPUs: sched.FirstGPUs(4), Milli: sched.WholeGPU}}, s.Now
+		}
+		s.Lengths = sched.Lengths{Jobs: 5, Off: c.off}
+		w := &world{policy: &policy{Config: Default()}, s: s}
+		v := view{app: s.AppOf(&x), most: 8, left: 1e6}
+		if w.compare(&x, &v); v.share > 0 != c.want {
+			t.Errorf("%+v: behind is %v", c, v.share > 0)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package fairway
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/division"
@@ -29,10 +30,10 @@ const unknown = 300
 // has as much left as it has had is what heavy-tailed lengths imply (Harchol-Balter and
 // Downey, 1997).
 func (w *world) left(j *sched.Job, one *division.Curve) float64 {
-	if j.Work > 0 {
-		if unit := unit(j, one); unit > 0 {
+	if unit := unit(j, one); unit > 0 {
+		if whole := w.whole(j, unit); whole > 0 {
 			done := j.DoneBy(w.s.Now) * unit
-			return max(1, outlived(credible(j, j.Work*unit), done)-done)
+			return max(1, outlived(whole, done)-done)
 		}
 	}
 	size := w.speed(j, one, j.GPUs)
@@ -46,19 +47,41 @@ func (w *world) left(j *sched.Job, one *division.Curve) float64 {
 	return outlived(unknown*size, j.AttainedBy(w.s.Now))
 }
 
+// whole returns the work that a job with a model of its speed is expected to have in all, in
+// seconds on one GPU, of which a unit of its work takes so many; 0: nobody knows. What it
+// announces counts, as far as that can be believed.
+func (w *world) whole(j *sched.Job, unit float64) float64 {
+	announced, typical := j.Announced(), j.Perf.Typical
+	switch {
+	case announced == 0:
+		return typical * unit
+	case typical > 0 && w.doubts(j):
+		const off = 2 // similar jobs differ by as much
+		return max(typical/off, min(announced, typical*off)) * unit
+	}
+	return credible(j, announced*unit)
+}
+
+// doubts reports whether nobody can vouch for the length that a job announces: it announces
+// none, or jobs that finished were off theirs by more than a quarter on average.
+func (w *world) doubts(j *sched.Job) bool {
+	const off = 0.25
+	return j.Announced() == 0 || w.s.Lengths.Off > off
+}
+
 // unit returns the seconds on one GPU of a unit of the work that a job's agent announces and
 // reports; 0: nobody knows.
 func unit(j *sched.Job, one *division.Curve) float64 {
 	if one == nil || !j.Perf.Runs() || !(one.One() > 0) {
 		return 0
 	}
-	return float64(j.Perf.Limits.Initial) / one.One()
+	return cmp.Or(j.Perf.Examples, float64(j.Perf.Limits.Initial)) / one.One()
 }
 
 // done returns the work that a job has done, in seconds on one GPU: by what its agent
 // reports, else its GPU time.
 func (w *world) done(j *sched.Job, one *division.Curve) float64 {
-	if done := j.DoneBy(w.s.Now) * unit(j, one); j.Work > 0 && done > 0 {
+	if done := j.DoneBy(w.s.Now) * unit(j, one); done > 0 && (j.Announced() > 0 || j.Perf.Examples > 0) {
 		return done
 	}
 	return j.AttainedBy(w.s.Now)

@@ -42,6 +42,13 @@ type Report struct {
 	// Restart is how long a restart of the job takes, in seconds. 0: unknown.
 	Restart float64 `json:"restart,omitempty"`
 
+	// Work is what the agent has announced to be done in all, and Typical what similar jobs
+	// had done when they completed; 0: unknown. Examples is how many at the initial batch
+	// size a unit of that is; 0: a unit is a step at that size.
+	Work     float64 `json:"work,omitempty"`
+	Typical  float64 `json:"typical,omitempty"`
+	Examples float64 `json:"examples,omitempty"`
+
 	// Steps[k-1] is the expected time of an optimiser step on k GPUs, packed on
 	// as few nodes as possible, at the fixed batch size; and Left the number of
 	// these steps to the end of training. For policies that plan by remaining
@@ -237,6 +244,7 @@ const (
 // Validate says what is wrong with the report, if anything. A scheduler that
 // takes reports from jobs must call it before it lets a policy see one.
 func (r *Report) Validate() error {
+	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 	switch {
 	case len(r.Params) > maxTypes:
 		return fmt.Errorf("params has %d GPU types; want at most %d", len(r.Params), maxTypes)
@@ -244,6 +252,8 @@ func (r *Report) Validate() error {
 		return fmt.Errorf("local_max and units have %d and %d GPU types; want at most %d", len(r.LocalMax), len(r.Units), maxTypes)
 	case !(r.Restart >= 0) || math.IsInf(r.Restart, 0):
 		return fmt.Errorf("restart = %g; want a number of seconds", r.Restart)
+	case !finite(r.Work) || !finite(r.Typical) || !finite(r.Examples):
+		return fmt.Errorf("work = %g, typical = %g, examples = %g; want finite numbers that are not negative", r.Work, r.Typical, r.Examples)
 	case len(r.Steps) > maxCurve:
 		return fmt.Errorf("steps has %d entries; want at most %d", len(r.Steps), maxCurve)
 	case !(r.Noise >= 0) || math.IsInf(r.Noise, 0):
