@@ -34,7 +34,8 @@ def keep(layers: Union[torch.nn.ModuleList, torch.nn.ModuleDict], stage: int, st
 def cut(model: torch.nn.Module, how: Cut, stage: int, stages: int, reducer: Reducer) -> None:
     """Leaves a model what a stage computes. All ranks must call it, and all raise unless
     each parameter is left to one stage under its own name."""
-    names, why = {name for name, _ in model.named_parameters()}, ""
+    owners: dict[str, set[int]] = {name: set() for name, _ in model.named_parameters()}
+    why = ""
     try:
         how(model, stage, stages)
     except Exception as err:  # noqa: BLE001: the other ranks must not wait for this one
@@ -43,12 +44,11 @@ def cut(model: torch.nn.Module, how: Cut, stage: int, stages: int, reducer: Redu
     failed = [text for _, text, _ in told if text]
     if failed:
         raise ValueError(f"stages= cannot divide the model into {stages} stages: {failed[0]}")
-    owners: dict[str, set[int]] = {name: set() for name in names}
     for number, _, left in told:
         if not left:
             raise ValueError(f"stages= leaves stage {number} of {stages} no parameters; want at least one for each")
         for name in left:
-            if name not in names:
+            if name not in owners:
                 raise ValueError(f"stages= leaves stage {number} a parameter {name}, which the whole model does not have; names must stay, and tied ones be on one stage")
             owners[name].add(number)
     for name, numbers in owners.items():
