@@ -57,10 +57,10 @@
 //   - Jobs that are behind: the finish-time fairness of a job is computed as if it had
 //     its fair share from now on. If that exceeds bound and the job can be resized, its
 //     share counts more than anything else, for the jobs that are furthest behind and
-//     up to four fifths of the cluster. Where announced lengths have proved wrong, or there
-//     are none, and no similar job has completed, what the job has done so far decides as
-//     well (fairness.go). Jobs of one size would take turns instead, and
-//     lose more by restarts than they gain.
+//     up to a quarter of the cluster. Where announced lengths have proved wrong, or there
+//     are none, it is four fifths and, if no similar job has completed, what the job has
+//     done so far decides as well (fairness.go). Jobs of one size would take turns instead,
+//     and lose more by restarts than they gain.
 //   - Apps of several jobs: each is given its share first, its longest jobs before the
 //     others, unless it would end well before its time, and up to nine tenths of the
 //     cluster for all of them. So is a job alone of one size that its share has room for,

@@ -38,8 +38,8 @@ func (p *policy) hasTurn(s *sched.Snapshot, j *sched.Job) bool {
 	return j.Note.Level == turn && s.Now.Before(j.Note.Since.Add(p.Turn.D()))
 }
 
-// favoured is the part of the cluster that jobs that are due may hold: the rest is divided
-// by what it is worth, whatever they claim.
+// favoured is the part of the cluster that jobs that are due may hold, and again those
+// that are behind: the rest is divided by what it is worth, whatever they claim.
 const favoured = 0.25
 
 // admit drops all due jobs but the first ones, so that those that have their turn hold

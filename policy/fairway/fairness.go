@@ -16,8 +16,10 @@ import (
 // times: to take it back at once would cost a restart each time.
 const late, caughtUp = 1.7, 1.36
 
-// favouredBehind is the part of the cluster for jobs that are behind.
-const favouredBehind = 0.8
+// favouredDoubtful is the part of the cluster for jobs that are behind where lengths are in
+// doubt: ranks by work left are then wrong as well, and the share of a job is worth more than
+// they are. Elsewhere it is favoured.
+const favouredDoubtful = 0.8
 
 // compare finds out whether a job is behind: whether its finish-time fairness would
 // exceed the bound even if it had its fair share from now on. The share of an app is
@@ -60,9 +62,6 @@ func (w *world) favour() {
 	}
 	var behind []late
 	for i, j := range w.s.Jobs {
-		if !j.Elastic() {
-			continue // it would take turns with others, and lose more by restarts than it gains
-		}
 		if w.compare(j, &w.jobs[i]); w.jobs[i].share > 0 {
 			behind = append(behind, late{w.jobs[i].rho, j.Seq, i})
 		}
@@ -73,17 +72,25 @@ func (w *world) favour() {
 		}
 		return cmp.Compare(a.seq, b.seq)
 	})
-	left := favouredBehind * float64(w.s.Cluster.GPUs())
+	all := float64(w.s.Cluster.GPUs())
+	left, leftDoubtful := favoured*all, favouredDoubtful*all
 	for _, b := range behind {
 		i := b.job
 		j, v := w.s.Jobs[i], &w.jobs[i]
-		n := max(float64(j.MinGPUs), min(v.share, float64(v.most)))
-		if left < n {
+		n := float64(j.GPUs)
+		if j.Elastic() {
+			n = max(float64(j.MinGPUs), min(v.share, float64(v.most)))
+		}
+		room := left
+		if w.doubts(j) {
+			room = leftDoubtful
+		}
+		if room < n {
 			v.share = 0
 			continue
 		}
-		left -= n
-		if float64(j.Placement.GPUs()) < n {
+		left, leftDoubtful = left-n, leftDoubtful-n
+		if j.Elastic() && float64(j.Placement.GPUs()) < n {
 			w.behind = append(w.behind, i)
 		}
 	}
