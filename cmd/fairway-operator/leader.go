@@ -81,6 +81,7 @@ func (l leader) unlabel() {
 type term struct {
 	*operator
 	name        string // of this term, unlike all others
+	journal     timed
 	broken      chan error
 	state       *state.Store
 	guard       *guard.Guard
@@ -103,7 +104,8 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := t.openState(ctx, pages); err != nil {
+	t.journal = timed{pages, t}
+	if err := t.openState(ctx); err != nil {
 		return t, err
 	}
 	if err := t.openCluster(); err != nil {
@@ -112,7 +114,7 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 	return t, t.openServer()
 }
 
-func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
+func (t *term) openState(ctx context.Context) error {
 	c := t.config
 	table, err := daemon.Signatures(c.Failures.Table)
 	if err != nil {
@@ -128,7 +130,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	rules.Volumes.Changed = t.constraints.Recheck
 	t.state, err = state.Open(ctx, state.Config{
 		Seen:    state.Mark{Jobs: used},
-		Journal: timed{pages, t}, Levels: nodes.LevelNames(c.Nodes.Levels), Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
+		Journal: t.journal, Levels: nodes.LevelNames(c.Nodes.Levels), Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), Price: c.Price, DescribeLabel: t.constraints.Words,
 		NoSuspendOn: t.noSuspend, Gather: 2 * time.Millisecond,
@@ -190,7 +192,7 @@ func (t *term) openCluster() error {
 		Hands: hands, Suspends: func(n *corev1.Node) bool { return t.nodes.NoSuspend(n.Name) == "" },
 		Client: about, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, Volumes: t.constraints.Volumes, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
-		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), Parallel: c.Pods.Parallel, OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
+		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), Parallel: c.Pods.Parallel, OwnsPod: t.mirror.OwnsPod, Confirm: t.journal.Confirm, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }
@@ -369,11 +371,23 @@ func (j timed) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
 	begin := time.Now()
 	first, err := j.Journal.Append(ctx, payloads...)
 	j.term.metrics.ObserveAppend(time.Since(begin), err)
+	j.notice(err)
+	return first, err
+}
+
+// Confirm returns nil if no other leader has written a page.
+func (j timed) Confirm(ctx context.Context) error {
+	err := j.Journal.Confirm(ctx)
+	j.notice(err)
+	return err
+}
+
+// notice ends this operator after an error with which the journal is closed to it.
+func (j timed) notice(err error) {
 	if err != nil && j.Fenced() {
 		select {
 		case j.term.broken <- err:
 		default:
 		}
 	}
-	return first, err
 }

@@ -53,6 +53,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 			load.retries.Store(0) // the last retry ends soon after the last kill
 		}
 		h.link = w.Link(t)
+		begun := time.Now()
 		p, err := w.start(t, h)
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +80,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		if p.leads() {
 			led++
 		}
+		t.Logf("kill %d after %v", n, time.Since(begun).Round(time.Millisecond))
 		if r.IntN(5) > 0 { // otherwise the next one must wait for the lease to expire
 			insist(t.Context(), func() error { return w.freeLease(t.Context()) })
 		}

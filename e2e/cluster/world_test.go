@@ -218,7 +218,7 @@ func hasEnded(state string) bool {
 // waitAll waits until all jobs of the test have ended, for as long as some do.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
-	least, since := -1, time.Now()
+	least, since, told := -1, time.Now(), time.Now()
 	eventuallyIn(t, time.Hour, "all jobs have ended", func() error {
 		left, example := 0, ""
 		for _, n := range w.namespaces {
@@ -235,6 +235,10 @@ func (w *world) waitAll(t *testing.T) {
 		}
 		if least < 0 || left < least {
 			least, since = left, time.Now()
+		}
+		if time.Since(told) > 30*time.Second {
+			told = time.Now()
+			t.Logf("%d jobs have not ended; %s", left, example)
 		}
 		if left > 0 && time.Since(since) > 2*patience {
 			t.Fatalf("%d jobs have not ended, and none has for %v; %s", left, 2*patience, example)

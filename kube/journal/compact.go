@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Compact implements state.Journal.
@@ -38,13 +39,13 @@ func (j *Journal) sweep(ctx context.Context, upTo uint64) error {
 	if err != nil {
 		return fmt.Errorf("list the pages of the journal: %w", err)
 	}
-	used := map[string]bool{}
+	used, fences := map[string]bool{}, fencesOf(pages)
 	var old, parts []Page
 	for _, p := range pages {
 		switch {
 		case p.Holds == part:
 			parts = append(parts, p)
-		case p.Holds == snapshot && p.First < upTo, p.Holds == records && p.First+uint64(p.Count) <= upTo+1:
+		case p.Holds == snapshot && p.First < upTo, p.Holds == records && p.First+uint64(p.Count) <= upTo+1 && !fences[p.Name]:
 			old = append(old, p)
 		default:
 			for _, name := range p.Parts {
@@ -64,6 +65,31 @@ func (j *Journal) sweep(ctx context.Context, upTo uint64) error {
 		}
 	}
 	return nil
+}
+
+// fencedFor is how long an operator that no longer leads may take to notice it: longer than any
+// lease, any connection and most machines that stand still.
+const fencedFor = time.Hour
+
+// fencesOf returns the young pages that do not follow one of the same leader: where the
+// leader before would write.
+func fencesOf(pages []Page) map[string]bool {
+	out, leaderUpTo := map[string]bool{}, map[uint64]string{}
+	var newest time.Time
+	for _, p := range pages {
+		if p.Holds == records {
+			leaderUpTo[p.First+uint64(p.Count)] = p.Leader
+		}
+		if p.Made.After(newest) {
+			newest = p.Made
+		}
+	}
+	for _, p := range pages {
+		if before, known := leaderUpTo[p.First]; p.Holds == records && !(known && before == p.Leader) && newest.Sub(p.Made) < fencedFor {
+			out[p.Name] = true
+		}
+	}
+	return out
 }
 
 func belongs(p Page, to []Page) bool {

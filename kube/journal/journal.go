@@ -12,9 +12,16 @@
 // write the next page. The other gets ErrFenced and never writes again. This depends on
 // no clock.
 //
+// The journal is also the token by which anything else is fenced. Whatever an operator does
+// in the cluster follows from a page that it wrote or read before, so what it sees there
+// and does not know either belongs to nobody, or to an operator that leads after it and has
+// written the next page. Confirm tells which: it must be asked after the operator has seen
+// the thing, because pages come first.
+//
 // A page that is too large for one object has parts, which are written before it and
 // count only once the page itself exists. A snapshot is a special page; once it exists,
-// the pages before it and unreferenced parts are removed.
+// the pages before it and unreferenced parts are removed. The first page of each leader
+// stays for fencedFor all the same: the one that led before it would write in its place.
 package journal
 
 import (
@@ -49,6 +56,7 @@ type Page struct {
 	Leader string
 	Parts  []string
 	Data   []byte
+	Made   time.Time // by the clock of the API server
 }
 
 // Pages stores pages, in practice in the API server.
@@ -269,6 +277,25 @@ func (j *Journal) create(ctx context.Context, p Page) error {
 			wait = min(2*wait, longestRetry)
 		}
 	}
+}
+
+// Confirm returns nil if no other leader had written a page when it was called, and ErrFenced
+// if one had.
+func (j *Journal) Confirm(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fenced {
+		return ErrFenced
+	}
+	_, taken, err := j.Pages.Page(ctx, recordsName(j.next))
+	if err != nil {
+		return fmt.Errorf("look for a page of another leader: %w", err)
+	}
+	if taken {
+		j.fenced = true
+		return ErrFenced
+	}
+	return nil
 }
 
 // Fenced reports whether the journal may no longer be written.

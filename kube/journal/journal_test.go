@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 // server is an API server whose responses may get lost.
 type server struct {
 	pages map[string]journal.Page
+	now   time.Time
 	// lose says what happens to the next write: 0 it works, 1 the request is lost,
 	// 2 it works and the answer is lost.
 	lose func() int
@@ -39,7 +41,7 @@ func (s *server) Create(_ context.Context, p journal.Page) error {
 	if _, taken := s.pages[p.Name]; taken {
 		return journal.ErrExists
 	}
-	p.Data = bytes.Clone(p.Data)
+	p.Data, p.Made = bytes.Clone(p.Data), s.now
 	s.pages[p.Name] = p
 	if fate == 2 {
 		return errLost
@@ -167,6 +169,68 @@ func TestFence(t *testing.T) {
 	}
 	if got, want := read(t, open(t, s, "next")), []string{"a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("read %q; want %q", got, want)
+	}
+}
+
+// TestConfirm: a leader that has not written for a while learns that another leads, even if that
+// one has replaced its pages by a snapshot.
+func TestConfirm(t *testing.T) {
+	ctx := context.Background()
+	add := func(j *journal.Journal) {
+		t.Helper()
+		if _, err := j.Append(ctx, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, compacts := range []bool{false, true} {
+		s := newServer()
+		old := open(t, s, "old")
+		add(old)
+		young := open(t, s, "young")
+		if err := old.Confirm(ctx); err != nil {
+			t.Fatalf("before another writes: %v", err)
+		}
+		add(young)
+		add(young)
+		if compacts {
+			if err := young.Compact([]byte("x\nx\nx"), 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := old.Confirm(ctx); !errors.Is(err, journal.ErrFenced) {
+			t.Errorf("another leads, compacts %v: the old leader confirms: %v", compacts, err)
+		}
+		if _, err := old.Append(ctx, []byte("y")); !errors.Is(err, journal.ErrFenced) {
+			t.Errorf("another leads, compacts %v: the old leader writes: %v", compacts, err)
+		}
+		if err := young.Confirm(ctx); err != nil {
+			t.Errorf("the young leader does not confirm: %v", err)
+		}
+	}
+}
+
+// TestFencesAge: the first pages of leaders are removed in the end.
+func TestFencesAge(t *testing.T) {
+	ctx := context.Background()
+	s := newServer()
+	for i := range 3 {
+		s.now = s.now.Add(40 * time.Minute)
+		j := open(t, s, fmt.Sprint("leader-", i))
+		for range 2 {
+			if _, err := j.Append(ctx, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 2 {
+			if err := j.Compact([]byte("x\nx\nx\nx\nx\nx"), 6); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := slices.Sorted(maps.Keys(s.pages))
+	want := []string{"records-0000000000000003", "records-0000000000000005", "snapshot-0000000000000006"}
+	if !slices.Equal(got, want) {
+		t.Errorf("pages are left: %q; want %q", got, want)
 	}
 }
 

@@ -75,5 +75,6 @@ func (o Objects) Delete(ctx context.Context, name string) error {
 func pageOf(o *v1alpha1.JournalPage) Page {
 	return Page{
 		Name: o.Name, Holds: o.Holds, First: uint64(max(0, o.First)), Count: int(o.Count), Leader: o.Leader, Parts: o.Parts, Data: o.Data,
+		Made: o.CreationTimestamp.Time,
 	}
 }

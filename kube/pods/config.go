@@ -47,6 +47,9 @@ type Config struct {
 	// OwnsPod reports whether Fairway created a pod, because anybody can copy its labels;
 	// nil: every pod with the labels counts.
 	OwnsPod func(*corev1.Pod) bool
+	// Confirm returns nil if no other operator had led after this one when it was called
+	// (journal.Journal); nil: there is no other.
+	Confirm func(context.Context) error
 	// External runs attempts of external workloads; nil: there are none.
 	External External
 	// Volumes are those of the cluster; nil: the executor does not look at volumes.
@@ -132,6 +135,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Suspends == nil {
 		c.Suspends = func(*corev1.Node) bool { return false }
+	}
+	if c.Confirm == nil {
+		c.Confirm = func(context.Context) error { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -32,6 +32,24 @@
 // confuse are names of jobs, which it counts: one that is new or older than it was
 // goes on behind the names of all pods there are (mirror.HighestNumber).
 //
+// # One leader
+//
+// An operator may believe that it leads when another does: it was cut off or stood still, or
+// somebody removed its lease. Nothing that it does then may undo what the other has ordered.
+//
+//   - Pods are created and bound for attempts in the journal only, by name and by UID, on the
+//     nodes that the journal names: two operators that do this do the same. One that comes after
+//     the end of its attempt is removed; while one that is born on a node may come, its GPUs are
+//     kept free.
+//   - Pods are deleted, by UID, only if the journal says that their attempt is withdrawn, or if
+//     this operator has concluded that it must end and Config.Confirm says, after that, that no other
+//     has led meanwhile. In particular a pod whose attempt this operator does not know may be
+//     another's: the attempt was ordered in the journal before the pod was created, so an operator
+//     that has seen the pod and finds no page after its own knows that nobody wants it.
+//
+// Neither depends on a clock. The operator's lease, with which it stops writing in time, makes
+// such moments rare.
+//
 // # Lost nodes
 //
 // A pod on a node that does not answer cannot be stopped. It counts as gone when

@@ -71,7 +71,7 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 		e.discard(r)
 		return true
 	default:
-		stays := r.wanted && r.exit == nil
+		stays, certain := r.wanted && r.exit == nil, r.certain()
 		e.background(r, func() func() {
 			state := e.External.State(r.id) // this may take a while
 			var err error
@@ -82,7 +82,12 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 				}
 				err = e.request(ctx, func(ctx context.Context) error { return e.External.Start(ctx, *r.attempt, r.nodes) })
 			case !stays && !state.Gone:
-				err = e.request(ctx, func(ctx context.Context) error { return e.External.Stop(ctx, r.id) })
+				if !certain {
+					err = e.Confirm(ctx)
+				}
+				if err == nil {
+					err = e.request(ctx, func(ctx context.Context) error { return e.External.Stop(ctx, r.id) })
+				}
 			}
 			return func() { e.noteExternal(ctx, r, state, err) }
 		})

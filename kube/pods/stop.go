@@ -47,7 +47,13 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 		return
 	}
 	e.thaw(r, todo)
+	certain := r.certain()
 	e.background(r, func() func() {
+		if !certain {
+			if err := e.Confirm(ctx); err != nil {
+				return func() { e.notRemoved(ctx, r, err) }
+			}
+		}
 		err := e.parallel(ctx, first, len(todo), func(ctx context.Context, i int) error {
 			with := grace
 			if force[todo[i]] {
@@ -56,13 +62,22 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 			}
 			return e.deletePod(ctx, todo[i], with, !force[todo[i]])
 		})
-		return func() {
-			if err != nil && ctx.Err() == nil {
-				clear(r.deleted)
-				e.retry(r, "delete pods", err)
-			}
-		}
+		return func() { e.notRemoved(ctx, r, err) }
 	})
+}
+
+// certain reports whether the journal says that the attempt must not run: this operator has
+// seen that it was ordered, and that it was withdrawn. No later leader orders it again.
+// Everything else that ends an attempt this operator has concluded from what it knows, and
+// before it acts upon that it confirms that it still leads.
+func (r *run) certain() bool { return r.attempt != nil && r.withdrawn }
+
+// notRemoved has the removal of an attempt's pods tried again after an error.
+func (e *Executor) notRemoved(ctx context.Context, r *run, err error) {
+	if err != nil && ctx.Err() == nil {
+		clear(r.deleted)
+		e.retry(r, "delete pods", err)
+	}
 }
 
 // deletePod deletes a pod, and no other pod of its name. An exact deletion fails if the
@@ -114,19 +129,27 @@ func ready(n *corev1.Node) bool {
 }
 
 // tidy deletes the pods of an ended attempt when they have been kept for long enough.
+// They hold its result: it must be in the journal, and not be about to be written by another leader.
 func (e *Executor) tidy(ctx context.Context, id api.AttemptID, now time.Time) {
+	var old []*corev1.Pod
 	for _, p := range e.gangs[id].pods {
-		if now.Sub(endOf(p)) < e.KeepPods || p.DeletionTimestamp != nil {
-			continue
+		if now.Sub(endOf(p)) >= e.KeepPods && p.DeletionTimestamp == nil {
+			old = append(old, p)
 		}
-		e.work.Go(func() {
-			err := e.request(ctx, func(ctx context.Context) error { return e.deletePod(ctx, p, nil, false) })
-			if err != nil && ctx.Err() == nil {
-				e.Log.Warn("delete ended pod", "pod", p.Name, "namespace", p.Namespace, "err", err)
-			}
-		})
 	}
 	e.forget(id)
+	if len(old) == 0 {
+		return
+	}
+	e.work.Go(func() {
+		err := e.Confirm(ctx)
+		if err == nil {
+			err = e.parallel(ctx, later, len(old), func(ctx context.Context, i int) error { return e.deletePod(ctx, old[i], nil, false) })
+		}
+		if err != nil && ctx.Err() == nil {
+			e.Log.Warn("delete ended pods", "job", id.Job, "attempt", id.Number, "err", err)
+		}
+	})
 }
 
 // endOf returns when a pod ended.

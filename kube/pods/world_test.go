@@ -216,7 +216,7 @@ func (w *world) bootWith(blind bool) {
 	w.state = b
 	w.mu.Unlock()
 	c := w.startCache(ctx, cache.Options{})
-	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: true, Log: quiet, LostAfter: 3 * time.Second}
+	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: true, Log: quiet, LostAfter: 3 * time.Second, Confirm: pages.Confirm}
 	if w.config != nil {
 		w.config(&config)
 	}
