@@ -109,7 +109,7 @@ chaos: ## kill -9, power cuts, full and failing disks, damaged journals, reboots
 	FAIRWAY_CHAOS_KILLS=1000 FAIRWAY_CHAOS_POWER=25 FAIRWAY_CHAOS_FULL=10 FAIRWAY_CHAOS_JUMPS=50 FAIRWAY_CHAOS_DAMAGES=20 \
 	  $(GO) test -count=1 -timeout 120m -v -run 'TestCrash|TestPowerCuts|TestFullDisk|TestDamagedJournals|TestClockJumps' ./e2e
 	$(CONTROLPLANE)
-	FAIRWAY_CHAOS_KILLS=280 FAIRWAY_CHAOS_DISASTERS=1 FAIRWAY_E2E=1 $(GO) test -count=1 -timeout 120m -v -run TestKilledAgainAndAgain ./e2e/cluster
+	FAIRWAY_CHAOS_KILLS=225 FAIRWAY_CHAOS_DISASTERS=1 FAIRWAY_E2E=1 $(GO) test -count=1 -timeout 120m -v -run TestKilledAgainAndAgain ./e2e/cluster
 
 slowest: ## the ten slowest tests of "make unit" and "make e2e"
 	@for tests in unit e2e; do $(MAKE) -s $$tests JSON=1; done | \

@@ -68,9 +68,11 @@ func (w *world) standby(t *testing.T, h how) *running {
 }
 
 func (w *world) start(t *testing.T, h how) (*running, error) {
-	built.once.Do(func() { built.program, built.err = operator.Build(t.Context(), w.Folder) })
-	if built.err != nil {
-		return nil, built.err
+	if h.program == "" {
+		built.once.Do(func() { built.program, built.err = operator.Build(t.Context(), w.Folder) })
+		if built.err != nil {
+			return nil, built.err
+		}
 	}
 	// All times are short except those of the lease (operator.Options).
 	settings := map[string]any{

@@ -215,23 +215,38 @@ func hasEnded(state string) bool {
 	return state == api.Finished || state == api.Failed || state == api.Cancelled || state == v1alpha1.Refused
 }
 
+// left returns how many jobs of the test have not ended, and describes one of them.
+func (w *world) left(ctx context.Context) (n int, example string, err error) {
+	for _, namespace := range w.namespaces {
+		var jobs v1alpha1.TrainingJobList
+		if err := w.admin.List(ctx, &jobs, client.InNamespace(namespace)); err != nil {
+			return 0, "", err
+		}
+		for i := range jobs.Items {
+			if j := &jobs.Items[i]; !hasEnded(j.Status.State) {
+				n++
+				example = fmt.Sprintf("%s (%s) is %q: %q", j.Name, j.Status.ID, j.Status.State, j.Status.Why)
+			}
+		}
+	}
+	return n, example, nil
+}
+
 // waitAll waits until all jobs of the test have ended, for as long as some do.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
+	w.waitAllWhile(t, func() {})
+}
+
+// waitAllWhile does the same, and calls a function again and again.
+func (w *world) waitAllWhile(t *testing.T, do func()) {
+	t.Helper()
 	least, since, told := -1, time.Now(), time.Now()
 	eventuallyIn(t, time.Hour, "all jobs have ended", func() error {
-		left, example := 0, ""
-		for _, n := range w.namespaces {
-			var jobs v1alpha1.TrainingJobList
-			if err := w.admin.List(t.Context(), &jobs, client.InNamespace(n)); err != nil {
-				return err
-			}
-			for i := range jobs.Items {
-				if j := &jobs.Items[i]; !hasEnded(j.Status.State) {
-					left++
-					example = fmt.Sprintf("%s (%s) is %q: %q", j.Name, j.Status.ID, j.Status.State, j.Status.Why)
-				}
-			}
+		do()
+		left, example, err := w.left(t.Context())
+		if err != nil {
+			return err
 		}
 		if least < 0 || left < least {
 			least, since = left, time.Now()
