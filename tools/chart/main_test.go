@@ -39,6 +39,7 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prom}}, dashboard: {
 networkPolicy: {enabled: true}
 suspend: {enabled: true, runtimeClassName: nvidia, caConfigMap: fairway-ca}
 aggregateRoles: false
+autoscale: {by: provisioning-requests, max: 16, labels: {pool: gpu}}
 podDisruptionBudget: {enabled: false}
 priorityClassName: system-cluster-critical
 imagePullSecrets: [{name: registry}]
@@ -60,6 +61,7 @@ podAnnotations: {note: x}
 		"name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other",
 		"kind: DaemonSet", "hostPID: true", "add: [SYS_PTRACE]", "namespace: fairway-nodes", "runtimeClassName: nvidia", "--operator=https://fairway.other.svc:8461",
 		"address: :8461", "{name: nodes, containerPort: 8461}", "--ca=/etc/fairway/ca/ca.crt", "\"title\": \"Fairway",
+		"by: provisioning-requests", "resources: [provisioningrequests]",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in what the chart makes", want)
