@@ -243,6 +243,12 @@ func TestOverdue(t *testing.T) {
 }
 
 func TestLeftBy(t *testing.T) {
+	asked := func(seconds time.Duration) func(*corev1.Pod) { // to end, with 30 s of notice, so long after noon
+		return func(p *corev1.Pod) {
+			notice, at := int64(30), metav1.NewTime(noon.Add((30+seconds)*time.Second))
+			p.DeletionGracePeriodSeconds, p.DeletionTimestamp = &notice, &at
+		}
+	}
 	of := func(n int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPods: strconv.Itoa(n)} }
 	}
@@ -258,6 +264,9 @@ func TestLeftBy(t *testing.T) {
 		{"had finished before it was asked", gangOf(ending("0", 0), ending("1", 0)), api.Exit{}},
 		{"one is missing", gangOf(ending("0", 0, of(2))), api.Exit{Noticed: true}},
 		{"none is missing", gangOf(ending("0", 0, of(2)), ending("1", 0, of(2))), api.Exit{}},
+		{"had finished seconds before it was asked", gangOf(ending("0", 0, asked(5)), ending("1", 0)), api.Exit{}},
+		{"finished in that second", gangOf(ending("0", 0, asked(1)), ending("1", 0)), api.Exit{Noticed: true}},
+		{"finished in its notice", gangOf(ending("0", 0, asked(-5)), ending("1", 0)), api.Exit{Noticed: true}},
 		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), api.Exit{Noticed: true}},
 		{"the first role saved", gangOf(ending("0", 75, of(1), deleted), ending("1", 143, of(1), deleted)), api.Exit{Noticed: true, Yielded: true, Code: 75}},
 		{"only the other did", gangOf(ending("0", 143, of(1), deleted), ending("1", 75, of(1), deleted)), api.Exit{Noticed: true, Why: "pod j-1-0 was deleted by somebody else"}},

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/executor/executortest"
@@ -70,10 +72,10 @@ func newSuspendingWorld(t *testing.T) *suspendingWorld {
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client := nodeagent.Client{URL: w.server.URL, TokenFile: token, HTTP: w.server.Client()}
+	operator := nodeagent.Client{URL: w.server.URL, TokenFile: token, HTTP: w.server.Client()}
 	agent := &nodeagent.Agent{
 		Dir: filepath.Join(t.TempDir(), "agent"), Host: suspend.Host{Open: w.driver.Open, Uses: func(int) bool { return true }},
-		Target: w.target, Exists: w.exists, Sync: client.Sync,
+		Target: w.target, Exists: w.exists, Sync: operator.Sync,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -170,7 +172,40 @@ func (w *suspendingWorld) off(p *corev1.Pod) (off, frozen bool) {
 	return w.driver.States()[c.Process.Pid] == suspend.Away, err == nil && is.State == 'T'
 }
 
+// Running asks the API server where it seems that two jobs use a GPU: processes change at
+// once, and the watch learns a moment later that a pod has ended.
 func (w *suspendingWorld) Running() map[sched.JobID][]executortest.GPU {
+	out := w.onGPUs()
+	users := map[executortest.GPU]int{}
+	for _, gpus := range out {
+		for _, g := range gpus {
+			if users[g]++; users[g] > 1 {
+				w.dropEnded(out)
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// dropEnded drops the jobs of which no pod runs.
+func (w *suspendingWorld) dropEnded(jobs map[sched.JobID][]executortest.GPU) {
+	var list corev1.PodList
+	if err := w.client.List(context.Background(), &list, client.InNamespace(w.namespace)); err != nil {
+		w.t.Error(err)
+		return
+	}
+	run := map[sched.JobID]bool{}
+	for i := range list.Items {
+		if p := &list.Items[i]; !kubetest.Ended(p) {
+			run[sched.JobID(p.Labels[v1alpha1.LabelID])] = true
+		}
+	}
+	maps.DeleteFunc(jobs, func(id sched.JobID, _ []executortest.GPU) bool { return !run[id] })
+}
+
+// onGPUs returns the jobs that are not off their GPUs, as far as the watch knows.
+func (w *suspendingWorld) onGPUs() map[sched.JobID][]executortest.GPU {
 	out := w.world.Running()
 	for id := range out {
 		for _, p := range w.of(id) {

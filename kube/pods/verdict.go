@@ -277,7 +277,7 @@ func leftBy(r *run, g *gang) api.Exit {
 	// A pod of which nothing is known may have been stopped at any moment.
 	noticed, saved, succeeded := len(all) < n, 0, 0
 	for _, p := range all {
-		noticed = noticed || p.DeletionTimestamp != nil || !request.Ended(p)
+		noticed = noticed || !request.Ended(p) || p.DeletionTimestamp != nil && !endedBefore(p)
 		switch p.Status.Phase {
 		case corev1.PodSucceeded:
 			succeeded++
@@ -294,6 +294,22 @@ func leftBy(r *run, g *gang) api.Exit {
 		exit.Yielded, exit.Code = true, api.YieldCode
 	}
 	return exit
+}
+
+// endedBefore reports whether all containers of a pod that is being deleted had ended before
+// anybody asked for that. Kubernetes tells both to the second, so it takes a whole one to
+// be sure.
+func endedBefore(p *corev1.Pod) bool {
+	asked := p.DeletionTimestamp.Time
+	if s := p.DeletionGracePeriodSeconds; s != nil {
+		asked = asked.Add(-time.Duration(*s) * time.Second)
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; t == nil || t.FinishedAt.IsZero() || !t.FinishedAt.Add(time.Second).Before(asked) {
+			return false
+		}
+	}
+	return len(p.Status.ContainerStatuses) > 0
 }
 
 // disruption returns who deleted a pod, if known.
