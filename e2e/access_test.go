@@ -96,7 +96,7 @@ ask $FAIRWAY_API GET /v1/whoami %[3]s
 			t.Fatalf("the job printed\n%s\nwant %q in line %d", got, w, i+1)
 		}
 	}
-	if !strings.Contains(got, "a process of job job-1") {
+	if !strings.Contains(got, "a process of job ask-1") {
 		t.Errorf("the refusal does not name the job:\n%s", got)
 	}
 	if me, err := d.Whoami(t.Context()); err != nil || me.Role != api.Admin {
