@@ -187,7 +187,7 @@ func (s *site) testGang(t *testing.T) (*v1alpha1.TrainingJob, map[string]string)
 	}
 	s.checkNames(t, gang)
 	out := s.sh(t, "kubectl get tj -n "+team)
-	for _, want := range []string{"NAME", "STATE", "GPUS", "GOODPUT", "RHO", "WHY", "UNTIL", "AGE", "gang", "running", "4/4"} {
+	for _, want := range []string{"NAME", "PHASE", "GPUS", "GOODPUT", "RHO", "WHY", "UNTIL", "AGE", "gang", "Running", "4/4"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("kubectl get tj does not show %q", want)
 		}

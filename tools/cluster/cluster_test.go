@@ -35,7 +35,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Logf("%s", &out)
 	text := out.String()
-	for _, want := range []string{"the gang runs", "running", "4/4", "gang-1-0", "gang-1-1"} {
+	for _, want := range []string{"the gang runs", "Running", "4/4", "gang-1-0", "gang-1-1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not print %q", want)
 		}
