@@ -23,7 +23,8 @@ type Snapshot struct {
 	Tenants []Tenant // by ID
 	Jobs    []*Job   // pending and running; in no order that means anything
 	Outages Outages
-	Lengths Lengths
+	// Announcements is how far finished jobs were off what they had announced.
+	Announcements Announcements
 
 	tree *tree // of the tenants; nil: none has a parent
 	apps map[AppID]*App
@@ -39,25 +40,25 @@ type Outages struct {
 	Repair  Duration // mean time until the node is back
 }
 
-// Lengths is how far the work that jobs had announced was off what they had done when they
-// finished. Its zero value: none has finished.
-type Lengths struct {
-	Jobs int     `json:"jobs"` // that the mean is of, recentLengths at most
+// Announcements is how far the work that jobs had announced was off what they had done when
+// they finished. Its zero value: none has finished.
+type Announcements struct {
+	Jobs int     `json:"jobs"` // that the mean is of, recentAnnouncements at most
 	Off  float64 `json:"off"`  // mean distance of the logarithms: 0.7 is a factor of two
 }
 
-// recentLengths is after how many jobs older ones fade.
-const recentLengths = 20
+// recentAnnouncements is after how many jobs older ones fade.
+const recentAnnouncements = 20
 
 // with returns the mean with one more job.
-func (l Lengths) with(j *Job) Lengths {
+func (a Announcements) with(j *Job) Announcements {
 	announced := j.Announced()
 	if !(announced > 0 && j.Done > 0) {
-		return l
+		return a
 	}
-	l.Jobs = min(l.Jobs+1, recentLengths)
-	l.Off += (math.Abs(math.Log(j.Done/announced)) - l.Off) / float64(l.Jobs)
-	return l
+	a.Jobs = min(a.Jobs+1, recentAnnouncements)
+	a.Off += (math.Abs(math.Log(j.Done/announced)) - a.Off) / float64(a.Jobs)
+	return a
 }
 
 // With returns the same world with other jobs: a layer over a policy shows it

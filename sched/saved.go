@@ -14,21 +14,21 @@ import (
 // Saved is a State as data: what a driver keeps in place of the events that led
 // to it. It shares no memory with the State that changes.
 type Saved struct {
-	Now        time.Time `json:"now"`
-	Nodes      []Node    `json:"nodes"`
-	Tenants    []Tenant  `json:"tenants,omitempty"`
-	Jobs       []Job     `json:"jobs,omitempty"` // pending and running, in order of submission
-	Apps       []App     `json:"apps,omitempty"` // of these jobs, by ID
-	Seq        int64     `json:"seq"`            // of the next job
-	ActiveApps float64   `json:"active_apps"`
-	Lengths    Lengths   `json:"lengths,omitzero"`
+	Now           time.Time     `json:"now"`
+	Nodes         []Node        `json:"nodes"`
+	Tenants       []Tenant      `json:"tenants,omitempty"`
+	Jobs          []Job         `json:"jobs,omitempty"` // pending and running, in order of submission
+	Apps          []App         `json:"apps,omitempty"` // of these jobs, by ID
+	Seq           int64         `json:"seq"`            // of the next job
+	ActiveApps    float64       `json:"active_apps"`
+	Announcements Announcements `json:"announcements,omitzero"`
 }
 
 // Save returns the state as data.
 func (st *State) Save() Saved {
 	s := Saved{
 		Now: st.now, Nodes: st.cluster.Nodes, Tenants: st.tenants, Jobs: make([]Job, len(st.jobs)),
-		Seq: st.seq, ActiveApps: st.activeApps, Lengths: st.lengths,
+		Seq: st.seq, ActiveApps: st.activeApps, Announcements: st.announcements,
 	}
 	for i, j := range st.jobs {
 		s.Jobs[i] = *j
@@ -46,7 +46,7 @@ func Restore(s Saved) (*State, error) {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	st := NewState(cluster)
-	st.now, st.seq, st.activeApps, st.lengths = s.Now, s.Seq, s.ActiveApps, s.Lengths
+	st.now, st.seq, st.activeApps, st.announcements = s.Now, s.Seq, s.ActiveApps, s.Announcements
 	for _, t := range s.Tenants {
 		if err := st.setTenant(Event{Tenant: &t}); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -90,7 +90,7 @@ func Restore(s Saved) (*State, error) {
 // that changes.
 func (s *Snapshot) State() *State {
 	st := NewState(s.Cluster)
-	st.now, st.activeApps, st.tenants, st.tree, st.outages, st.lengths = s.Now, s.ActiveApps, s.Tenants, s.tree, s.Outages, s.Lengths
+	st.now, st.activeApps, st.tenants, st.tree, st.outages, st.announcements = s.Now, s.ActiveApps, s.Tenants, s.tree, s.Outages, s.Announcements
 	for i, t := range s.Tenants {
 		st.byTen[t.ID] = i
 	}

@@ -69,8 +69,8 @@ func TestSaveRestoreThroughJSON(t *testing.T) {
 	if d := cmp.Diff(want, got, opts); d != "" {
 		t.Errorf("restored state differs (-want +got):\n%s", d)
 	}
-	if l := got.Lengths; l.Jobs != 1 || math.Abs(l.Off-math.Log(2)) > 1e-9 {
-		t.Errorf("lengths %+v; want one job that was off by a factor of two", l)
+	if l := got.Announcements; l.Jobs != 1 || math.Abs(l.Off-math.Log(2)) > 1e-9 {
+		t.Errorf("announcements %+v; want one job that was off by a factor of two", l)
 	}
 	a, _ := want.App("search")
 	b2, ok := got.App("search")

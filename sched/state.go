@@ -27,10 +27,10 @@ type State struct {
 	tree    *tree // of the tenants
 	seq     int64
 
-	now        time.Time // when the last job came or ended
-	activeApps float64   // integral of the number of active apps until then, in app-seconds
-	outages    Outages
-	lengths    Lengths
+	now           time.Time // when the last job came or ended
+	activeApps    float64   // integral of the number of active apps until then, in app-seconds
+	outages       Outages
+	announcements Announcements
 }
 
 // NewState returns the state of a cluster with no jobs.
@@ -63,7 +63,7 @@ func (st *State) Apps() int { return len(st.apps) }
 func (st *State) Snapshot(now time.Time) *Snapshot {
 	return &Snapshot{
 		Now: now, Cluster: st.cluster, Tenants: st.tenants, tree: st.tree, Jobs: st.jobs,
-		apps: st.apps, ActiveApps: st.ActiveApps(now), Outages: st.outages, Lengths: st.lengths,
+		apps: st.apps, ActiveApps: st.ActiveApps(now), Outages: st.outages, Announcements: st.announcements,
 	}
 }
 
@@ -263,7 +263,7 @@ func (st *State) end(j *Job, e Event) error {
 	j.settle(e.At)
 	j.Phase, j.Placement = e.Phase, nil
 	if e.Phase == Finished {
-		st.lengths = st.lengths.with(j)
+		st.announcements = st.announcements.with(j)
 	}
 	delete(st.byID, j.ID)
 	if i, ok := slices.BinarySearchFunc(st.jobs, j.Seq, func(a *Job, seq int64) int { return cmp.Compare(a.Seq, seq) }); ok {

@@ -384,7 +384,7 @@ func TestTypicalWork(t *testing.T) {
 		}
 		d.exited(exitOf(id, 1))
 	}
-	if off := d.mem.state.Peek().Lengths.Off; math.Abs(off-math.Log(1000.0/300)) > 0.01 {
+	if off := d.mem.state.Peek().Announcements.Off; math.Abs(off-math.Log(1000.0/300)) > 0.01 {
 		t.Errorf("announced lengths were off by %g; want log(1000/300)", off)
 	}
 }

@@ -38,7 +38,6 @@ func (t *tx) perf(x *entry, r *api.AgentReport, p *api.Point) (*goodput.Report, 
 	}
 	if r.Training != nil {
 		perf.Work, perf.Examples = cmp.Or(r.Work, x.whole()), 1 // by the contract of api.AgentReport
-		perf.Typical, _ = t.store.Pool.Prior(x.experienceKey(), experience.Default()).Work()
 	}
 	perf.Losses = x.withLoss(p, r.Training).Points
 	if unit := x.unit(r.Training); r.Work > 0 {
@@ -124,6 +123,7 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	perf.MostGPUs = goodput.Growth(max(x.Job.MostGPUs, own.MostGPUs()), prior.MostGPUs(), now.Fixed, now.Limits)
 	perf.UsableGPUs = goodput.Usable(now.Fixed, now.Limits)
 	perf.Restart = x.awayForMove()
+	perf.Typical, _ = prior.Work()
 	if err := perf.Validate(); err != nil {
 		return nil, api.Errorf(api.Invalid, "%w", err).On("training")
 	}

@@ -209,7 +209,7 @@ if each was started once, at the measured size at which it needs the fewest GPU 
 	fmt.Fprintf(w, `
 The goal is an average JCT of at most %.0f s, a tenth below the reference, and no longer makespan on the base workload. The first is
 reached by: %s. The second: %s. The base workload was used to write rules of `+"`fairway`"+` for jobs with plans
-(package policy/fairway); the drawn ones were used to check them.
+(package policy/fairway); workloads drawn in the same way helped to choose among variants.
 `, rubickGoal*rubickJCT, noneOr(jct), noneOr(makespan))
 }
 

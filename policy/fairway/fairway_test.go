@@ -367,7 +367,7 @@ func TestDoubtedLengths(t *testing.T) {
 		{0, 0, 100, 100},
 		{0, 0, 0, 0},
 	} {
-		w := &world{s: &sched.Snapshot{Lengths: sched.Lengths{Jobs: 5, Off: c.off}}}
+		w := &world{s: &sched.Snapshot{Announcements: sched.Announcements{Jobs: 5, Off: c.off}}}
 		j := &sched.Job{Status: sched.Status{Perf: &goodput.Report{Work: c.announced, Typical: c.typical}}}
 		if got := w.whole(j, 1); got != c.want {
 			t.Errorf("off by %g, %g announced, %g typical: %g; want %g", c.off, c.announced, c.typical, got, c.want)
@@ -407,7 +407,7 @@ func TestBehindWithoutLengths(t *testing.T) {
 		if c.runs {
 			x.Phase, x.Placement, x.Since = sched.Running, sched.Placement{{GPUs: sched.FirstGPUs(4), Milli: sched.WholeGPU}}, s.Now
 		}
-		s.Lengths = sched.Lengths{Jobs: 5, Off: c.off}
+		s.Announcements = sched.Announcements{Jobs: 5, Off: c.off}
 		w := &world{policy: &policy{Config: Default()}, s: s}
 		v := view{app: s.AppOf(&x), most: 8, left: 1e6}
 		if w.compare(&x, &v); v.share > 0 != c.want {

@@ -66,7 +66,7 @@ func (w *world) whole(j *sched.Job, unit float64) float64 {
 // none, or jobs that finished were off theirs by more than a quarter on average.
 func (w *world) doubts(j *sched.Job) bool {
 	const off = 0.25
-	return j.Announced() == 0 || w.s.Lengths.Off > off
+	return j.Announced() == 0 || w.s.Announcements.Off > off
 }
 
 // unit returns the seconds on one GPU of a unit of the work that a job's agent announces and
