@@ -28,7 +28,7 @@ type group struct {
 // first, and favouredApps the part of the cluster for all such apps. There has to be some
 // slack, unlike for a job that can be resized: an app gets whole jobs, and its share grows
 // when others end sooner than expected. The rest goes to those that need it least long.
-const appBound, favouredApps = 0.9, 0.9
+const appBound, favouredApps = 0.8, 0.9
 
 // groups returns the apps that are favoured as a whole: those that have, or had, several
 // jobs, and those of one job of one size.

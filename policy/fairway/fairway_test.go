@@ -307,6 +307,32 @@ func TestApps(t *testing.T) {
 	}
 }
 
+// TestNearlyDone: a job that has a second left goes before a long one, although it has to load
+// for longer than that: it will have to at any time.
+func TestNearlyDone(t *testing.T) {
+	w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 1, Type: "t4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, length := range []time.Duration{2 * time.Hour, time.Second} {
+		job := sched.Spec{ID: sched.JobID(length.String()), GPUs: 1, Estimate: sched.Duration(length)}
+		if err := w.Submit(job, length); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := New(Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.State.Snapshot(w.Now)
+	plan := p.Schedule(s)
+	for i, j := range s.Jobs {
+		if starts := len(plan.Want[i]) > 0; starts != (j.ID == "1s") {
+			t.Errorf("the job of %s starts: %t", j.ID, starts)
+		}
+	}
+}
+
 // TestOutlived: a job that has done all it announced, and more, is not about to end for
 // ever: it is expected to need as much again.
 func TestOutlived(t *testing.T) {

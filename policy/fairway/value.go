@@ -93,16 +93,18 @@ func planned(j *sched.Job) bool { return j.Perf != nil && len(j.Perf.Plans) > 0 
 // Cost implements division.Objective.
 func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int, kept bool) float64 {
 	v := &o.world.jobs[j.Index]
-	s := o.speed(j, k, at, n)
-	if !(s > 0) {
+	speed := o.speed(j, k, at, n)
+	if !(speed > 0) {
 		return 0
 	}
-	load := 0.0 // seconds of a first load
-	if planned(j.Job) && j.Starts == 0 {
-		// It is a part of the work, which the job has to do at some time, and no price of a
-		// change. GPUs do not shorten it: a job that loads for most of its time needs few.
+	s := speed  // on average, until the job ends
+	load := 0.0 // seconds of a load that the job has to do at some time
+	if planned(j.Job) && j.Starts == 0 || j.Phase != sched.Running && !j.Elastic() {
+		// It is a part of the work, and no price of a change: a job that was stopped a second
+		// before its end would otherwise never be worth its start. GPUs do not shorten it: a job
+		// that loads for most of its time needs few.
 		load = o.restart(j.Job)
-		s = (load + v.left) / (load + v.left/s)
+		s = (load + v.left) / (load + v.left/speed)
 	}
 	worth := v.weight * math.Pow(s, o.Power)
 	if v.share > 0 && (j.Elastic() || v.ofApp) { // it is behind: its share counts for more than anything else
@@ -110,10 +112,10 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 		if v.ofApp {
 			most *= stay * v.share // a gang has to outweigh as many small jobs that run
 		}
-		worth += most * min(1, s/o.world.speedAt(j.Job, v, v.share))
+		worth += most * min(1, speed/o.world.speedAt(j.Job, v, v.share))
 	}
 	if !kept && load == 0 {
-		h := o.horizon(j.Job, o.world.s.Now, v.left, s)
+		h := o.horizon(j.Job, o.world.s.Now, v.left, speed)
 		worth *= h / (h + o.restart(j.Job))
 	}
 	if j.Phase == sched.Running && !j.Elastic() {
