@@ -154,6 +154,8 @@ func TestRolesAreLeast(t *testing.T) {
 		{"create", "fairway.dev", "journalpages", system, true},
 		{"create", "authentication.k8s.io", "tokenreviews", "", true},
 		{"patch", "batch", "jobs", "team", true},
+		{"patch", "fairway.dev", "trainingjobs/status", "team", true},
+		{"update", "fairway.dev", "trainingjobs/status", "team", true}, // version 0.1
 		{"patch", "", "persistentvolumeclaims", "team", true},
 		{"patch", "", "persistentvolumes", "", true},
 		{"list", "storage.k8s.io", "storageclasses", "", true},

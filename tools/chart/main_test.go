@@ -74,6 +74,22 @@ podAnnotations: {note: x}
 	}
 }
 
+// TestV01Values: the chart renders with the values of version 0.1 alone, which is what "helm
+// upgrade --reuse-values" gives it.
+func TestV01Values(t *testing.T) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte("{suspend: null, autoscale: null, networkPolicy: {enabled: true}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := render(chartFolder, values, "fairway-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), "kind: NetworkPolicy") || strings.Contains(string(out), "DaemonSet") {
+		t.Error("it has no NetworkPolicy, or agents of nodes; want only what 0.1 had")
+	}
+}
+
 func TestDashboardIsTheSame(t *testing.T) {
 	ours, err := os.ReadFile("../../deploy/grafana/fairway.json")
 	if err != nil {

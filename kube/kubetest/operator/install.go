@@ -42,11 +42,16 @@ func Client(c *kubetest.Cluster) (client.Client, error) {
 // Install applies the manifests without the Deployment: the operator runs as a process
 // (see Start). It returns when the API server serves Fairway's kinds.
 func Install(ctx context.Context, c *kubetest.Cluster) error {
-	admin, err := Client(c)
+	objects, err := Manifests()
 	if err != nil {
 		return err
 	}
-	objects, err := Manifests()
+	return Apply(ctx, c, objects)
+}
+
+// Apply does the same with objects of one's choice.
+func Apply(ctx context.Context, c *kubetest.Cluster, objects []*unstructured.Unstructured) error {
+	admin, err := Client(c)
 	if err != nil {
 		return err
 	}
@@ -55,7 +60,7 @@ func Install(ctx context.Context, c *kubetest.Cluster) error {
 			continue
 		}
 		err := again(ctx, func() error {
-			return admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("install"), client.ForceOwnership)
+			return admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner("install"), client.ForceOwnership)
 		})
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
@@ -98,6 +103,11 @@ func Manifests() ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ManifestsIn(root)
+}
+
+// ManifestsIn returns those of another version, whose source is in a folder.
+func ManifestsIn(root string) ([]*unstructured.Unstructured, error) {
 	f, err := os.Open(filepath.Join(root, manifests))
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)

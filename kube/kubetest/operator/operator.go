@@ -36,6 +36,11 @@ func Build(ctx context.Context, folder string, flags ...string) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	return BuildIn(ctx, root, folder, flags...)
+}
+
+// BuildIn does the same with another version, whose source is in a folder.
+func BuildIn(ctx context.Context, root, folder string, flags ...string) (string, error) {
 	path := filepath.Join(folder, "fairway-operator")
 	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/fairway-operator"})...)
 	build.Dir = root
