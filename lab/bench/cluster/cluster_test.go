@@ -14,7 +14,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
@@ -36,22 +40,47 @@ func TestGangs(t *testing.T) {
 	}
 }
 
+// TestObjects: every scheduler is given the same gang, in the objects that it knows.
 func TestObjects(t *testing.T) {
-	g := gang{pods: 4, gpus: 2}
-	in := input{kind: kindTrainingJob, runFor: 5 * time.Second}
-	tj, ok := in.object(6, g).(*v1alpha1.TrainingJob)
+	g, in := gang{pods: 4, gpus: 2}, input{runFor: 5 * time.Second}
+	object := func(scheduler, kind string) client.Object {
+		return contender{scheduler: scheduler, kind: kind}.object(in, 6, g)
+	}
+	tj, ok := object(schedulerFairway, kindTrainingJob).(*v1alpha1.TrainingJob)
 	if !ok || tj.Spec.GPUs != 8 || *tj.Spec.GPUsPerPod != 2 || tj.Namespace != "team-2" || tj.Name != "job-00006" {
 		t.Errorf("got %+v", tj)
 	}
-	in.kind = kindJob
-	job, ok := in.object(6, g).(*batchv1.Job)
-	if !ok || *job.Spec.Parallelism != 4 || !*job.Spec.Suspend || job.Labels[v1alpha1.LabelManaged] != "true" || job.Spec.Template.Spec.SchedulerName != "fairway" {
-		t.Errorf("for Fairway: got %+v", job)
+	for _, want := range []struct {
+		scheduler, binder, label string
+		suspended                bool
+	}{{schedulerFairway, "fairway", v1alpha1.LabelManaged, true}, {"kube-scheduler", "", "", false}, {"kueue", "", "kueue.x-k8s.io/queue-name", true}} {
+		job, ok := object(want.scheduler, kindJob).(*batchv1.Job)
+		if !ok || *job.Spec.Parallelism != 4 || ptr.Deref(job.Spec.Suspend, false) != want.suspended || want.label != "" && job.Labels[want.label] == "" || job.Spec.Template.Spec.SchedulerName != want.binder {
+			t.Errorf("for %s: got %+v", want.scheduler, job)
+		}
 	}
-	in.scheduler, in.podAnnotations = "other", map[string]string{"min": "{pods} of {job}"}
-	job, _ = in.object(6, g).(*batchv1.Job)
-	if *job.Spec.Suspend || len(job.Labels) > 0 || job.Spec.Template.Spec.SchedulerName != "other" || job.Spec.Template.Annotations["min"] != "4 of job-00006" {
-		t.Errorf("for a peer: got %+v", job)
+	vcjob, _ := object("volcano", kindVolcanoJob).(*unstructured.Unstructured)
+	tasks, _, _ := unstructured.NestedSlice(vcjob.Object, "spec", "tasks")
+	least, _, _ := unstructured.NestedInt64(vcjob.Object, "spec", "minAvailable")
+	if len(tasks) != 1 || least != 4 {
+		t.Fatalf("for volcano: got %+v", vcjob)
+	}
+	annotations, _, _ := unstructured.NestedStringMap(tasks[0].(map[string]any), "template", "metadata", "annotations")
+	if annotations[kubetest.RunFor] != "5s" {
+		t.Errorf("for volcano: the pods are %v; want them to run for 5s", tasks[0])
+	}
+}
+
+// TestContenders: Fairway runs with every policy and every kind of object, a peer once.
+func TestContenders(t *testing.T) {
+	o := options{schedulers: []string{schedulerFairway, "kueue"}, kinds: []string{kindTrainingJob, kindJob}, policies: []string{"fifo", "las"}}
+	var got []string
+	for _, c := range o.contenders() {
+		got = append(got, c.String())
+	}
+	want := []string{"fairway-fifo-trainingjob", "fairway-las-trainingjob", "fairway-fifo-job", "fairway-las-job", "kueue-job"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -153,8 +182,9 @@ func TestBounds(t *testing.T) {
 // TestFlags: invalid flags are rejected before anything starts.
 func TestFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--nodes 0": "--nodes", "--mode x": "--mode", "--kind x": "--kind", "--scheduler kube-scheduler": "--kind job",
-		"--scheduler peer --kind job": "--peer-command", "--bare --kind job": "--bare", "--jobs 0": "--jobs",
+		"--nodes 0": "--nodes", "--mode x": "--mode", "--kind x": "--kind", "--scheduler slurm": "kueue",
+		"--bare --kind job": "--bare", "--bare --scheduler fairway,kueue": "--bare", "--jobs 0": "--jobs",
+		"--gang 4x8 --require rack --scheduler volcano": "--require",
 	} {
 		c := newCommand()
 		c.SetArgs(strings.Fields(args))

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -77,11 +78,7 @@ func (f *follower) watch(ctx context.Context, c *rest.Config) error {
 
 // see records the state of a pod.
 func (f *follower) see(p *corev1.Pod, now time.Time) {
-	name := p.Labels[v1alpha1.LabelJob]
-	if name == "" {
-		name = p.Labels[batchv1.JobNameLabel]
-	}
-	i, ok := numberOf(name)
+	i, ok := numberOf(cmp.Or(p.Labels[v1alpha1.LabelJob], p.Labels[batchv1.JobNameLabel], p.Labels[labelVolcanoJob]))
 	if !ok || p.Spec.NodeName == "" {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/kubetest"
@@ -23,7 +24,8 @@ import (
 
 const (
 	kindTrainingJob = "trainingjob"
-	kindJob         = "job"
+	kindJob         = "job"   // batch/v1
+	kindVolcanoJob  = "vcjob" // batch.volcano.sh/v1alpha1
 )
 
 // gang is the shape of a job.
@@ -43,17 +45,10 @@ const teams = 4
 
 // input describes the objects that are submitted.
 type input struct {
-	kind   string
 	seed   uint64
 	runFor time.Duration // 0: forever
 	gang   gang          // the shape of every job; zero: the mix
 	rules  []v1alpha1.TopologyRule
-
-	scheduler      string            // of pods of Jobs; empty: Fairway's
-	labels         map[string]string // of Jobs
-	podLabels      map[string]string
-	podAnnotations map[string]string
-	suspend        bool
 }
 
 // gangs returns the shapes of n jobs, in their order.
@@ -89,14 +84,20 @@ func numberOf(name string) (int, bool) {
 }
 
 // object returns the object to be created for a job.
-func (in input) object(i int, g gang) client.Object {
-	if in.kind == kindTrainingJob {
+func (c contender) object(in input, i int, g gang) client.Object {
+	switch {
+	case c.kind == kindTrainingJob:
 		return in.trainingJob(i, g)
+	case c.scheduler != schedulerFairway:
+		return peers[c.scheduler].object(in, i, g)
 	}
-	return in.batchJob(i, g)
+	job := in.batchJob(i, g)
+	job.Labels = map[string]string{v1alpha1.LabelManaged: "true"}
+	job.Spec.Suspend, job.Spec.Template.Spec.SchedulerName = ptr.To(true), v1alpha1.SchedulerName
+	return job
 }
 
-func (in input) template(i int, g gang) corev1.PodTemplateSpec {
+func (in input) template(g gang) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -109,13 +110,6 @@ func (in input) template(i int, g gang) corev1.PodTemplateSpec {
 	if in.runFor > 0 {
 		t.Annotations[kubetest.RunFor] = in.runFor.String()
 	}
-	fill := strings.NewReplacer("{job}", jobName(i), "{pods}", strconv.Itoa(g.pods))
-	for k, v := range in.podLabels {
-		t.Labels[k] = fill.Replace(v)
-	}
-	for k, v := range in.podAnnotations {
-		t.Annotations[k] = fill.Replace(v)
-	}
 	return t
 }
 
@@ -123,21 +117,22 @@ func (in input) trainingJob(i int, g gang) client.Object {
 	per := int32(g.gpus)
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: jobName(i)},
-		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Topology: in.rules, Template: v1alpha1.PodTemplate{PodTemplateSpec: in.template(i, g)}},
+		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Topology: in.rules, Template: v1alpha1.PodTemplate{PodTemplateSpec: in.template(g)}},
 	}
 }
 
-func (in input) batchJob(i int, g gang) client.Object {
-	pods, no := int32(g.pods), int32(0)
-	t := in.template(i, g)
-	t.Spec.RestartPolicy, t.Spec.SchedulerName = corev1.RestartPolicyNever, v1alpha1.SchedulerName
+// complete is the template of a pod that Fairway does not complete.
+func (in input) complete(g gang) corev1.PodTemplateSpec {
+	t := in.template(g)
+	t.Spec.RestartPolicy = corev1.RestartPolicyNever
 	t.Spec.Containers[0].Resources.Limits = corev1.ResourceList{kubetest.GPU: *resource.NewQuantity(int64(g.gpus), resource.DecimalSI)}
-	labels, suspend := map[string]string{v1alpha1.LabelManaged: "true"}, true
-	if in.scheduler != "" {
-		t.Spec.SchedulerName, labels, suspend = in.scheduler, in.labels, in.suspend
-	}
+	return t
+}
+
+func (in input) batchJob(i int, g gang) *batchv1.Job {
+	pods := int32(g.pods)
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: jobName(i), Labels: labels},
-		Spec:       batchv1.JobSpec{Parallelism: &pods, Completions: &pods, BackoffLimit: &no, Suspend: &suspend, Template: t},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: jobName(i)},
+		Spec:       batchv1.JobSpec{Parallelism: &pods, Completions: &pods, BackoffLimit: ptr.To[int32](0), Template: in.complete(g)},
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,14 +38,14 @@ type options struct {
 	modes []string
 	rate  float64 // jobs submitted per second; 0: as fast as the API server accepts them
 
-	scheduler string
-	policies  []string
-	operator  string // path of the program; empty: built
-	extra     []string
-	peer      peer
-	bare      bool // without a controller manager
-	quiet     time.Duration
-	limit     time.Duration
+	schedulers []string
+	kinds      []string // of the objects for Fairway
+	policies   []string // of Fairway
+	operator   string   // path of the program; empty: built
+	extra      []string
+	bare       bool // without a controller manager
+	quiet      time.Duration
+	limit      time.Duration
 
 	out    string
 	bounds string
@@ -58,8 +60,6 @@ const (
 	modeChurn = "churn"
 
 	schedulerFairway = "fairway"
-	schedulerDefault = "kube-scheduler"
-	schedulerPeer    = "peer"
 )
 
 // errBeyond says that a figure is out of bounds.
@@ -96,23 +96,16 @@ func newCommand() *cobra.Command {
 	f.IntVar(&o.gpus, "gpus", 8, "GPUs per node")
 	f.IntVar(&o.jobs, "jobs", 5000, "jobs for the largest number of nodes; fewer nodes get fewer jobs, in proportion")
 	f.StringSliceVar(&o.modes, "mode", []string{modeFill, modeChurn}, "fill: jobs run forever until the cluster is full; churn: jobs end, and all of them run")
-	f.StringVar(&o.input.kind, "kind", kindTrainingJob, "what is submitted: trainingjob, or job (plain batch/v1 Jobs)")
+	f.StringSliceVar(&o.kinds, "kind", []string{kindTrainingJob}, "what is submitted to Fairway: trainingjob, or job (plain batch/v1 Jobs); each in a run of its own")
 	f.StringVar(&o.gang, "gang", "", "`PODSxGPUS` of every job, such as 512x8, instead of the mix")
 	f.StringSliceVar(&o.rules, "require", nil, "with --gang: zone, rack or machine that its pods share, or LEVEL/GPUS for segments, such as zone,rack/128")
 	f.DurationVar(&o.input.runFor, "run-for", 20*time.Second, "how long pods run, with churn")
 	f.Uint64Var(&o.input.seed, "seed", 1, "seed of the order of the jobs")
 	f.Float64Var(&o.rate, "rate", 0, "jobs submitted per second; 0: as fast as the API server accepts them")
 	f.StringSliceVar(&o.policies, "policy", []string{"fifo"}, "Fairway policies, each in a run of its own")
-	f.StringVar(&o.scheduler, "scheduler", schedulerFairway, "fairway, kube-scheduler (no gangs; shows the limit of the API server), or peer (see README.md)")
+	f.StringSliceVar(&o.schedulers, "scheduler", []string{schedulerFairway}, "fairway, kube-scheduler (no gangs; shows the limit of the API server), kueue or volcano; several run one after the other")
 	f.StringVar(&o.operator, "operator", "", "`file` of the fairway-operator program (default: built from this checkout)")
 	f.StringArrayVar(&o.extra, "operator-config", nil, "line of the operator's configuration, such as 'pods: {rendezvous: ip}'; may be repeated")
-	f.StringVar(&o.peer.command, "peer-command", "", "command that runs the peer, by sh -c, with KUBECONFIG set")
-	f.StringArrayVar(&o.peer.apply, "peer-apply", nil, "`file` of manifests that the peer needs; may be repeated")
-	f.StringVar(&o.input.scheduler, "peer-scheduler", "", "schedulerName of the peer's pods")
-	f.StringToStringVar(&o.input.labels, "peer-labels", nil, "labels that give Jobs to the peer, such as kueue.x-k8s.io/queue-name=all")
-	f.StringToStringVar(&o.input.podLabels, "peer-pod-labels", nil, "labels of the pods; {job} and {pods} stand for the name and size of the gang")
-	f.StringToStringVar(&o.input.podAnnotations, "peer-pod-annotations", nil, "annotations of the pods, with the same placeholders")
-	f.BoolVar(&o.input.suspend, "peer-suspend", false, "create Jobs suspended, for a peer that resumes them")
 	f.BoolVar(&o.bare, "bare", false, "run without kube-controller-manager; TrainingJobs do not need it")
 	f.DurationVar(&o.quiet, "quiet", 10*time.Second, "the cluster counts as full when no job was bound for this long")
 	f.DurationVar(&o.limit, "limit", 10*time.Minute, "time limit of one run")
@@ -139,34 +132,56 @@ func (o *options) validate() error {
 		}
 	}
 	switch {
-	case len(o.nodes) == 0 || len(o.modes) == 0 || len(o.policies) == 0:
-		return errors.New("--nodes, --mode and --policy must not be empty")
+	case len(o.nodes) == 0 || len(o.modes) == 0 || len(o.policies) == 0 || len(o.schedulers) == 0 || len(o.kinds) == 0:
+		return errors.New("--nodes, --mode, --policy, --scheduler and --kind must not be empty")
 	case o.jobs < 1 || o.jobs > 100_000:
 		return fmt.Errorf("--jobs %d; want 1 to 100000", o.jobs)
 	case o.gpus < 1 || o.gpus > 64:
 		return fmt.Errorf("--gpus %d; want 1 to 64", o.gpus)
 	case o.rate < 0:
 		return fmt.Errorf("--rate %g; want 0 or more", o.rate)
-	case o.input.kind != kindTrainingJob && o.input.kind != kindJob:
-		return fmt.Errorf("--kind %q; want trainingjob or job", o.input.kind)
-	case o.scheduler != schedulerFairway && o.input.kind != kindJob:
-		return fmt.Errorf("--scheduler %s does not support TrainingJobs; use --kind job", o.scheduler)
-	case o.input.kind == kindJob && o.bare:
-		return errors.New("--bare: Jobs need kube-controller-manager")
-	case o.scheduler == schedulerPeer && (o.peer.command == "" || o.input.scheduler == ""):
-		return errors.New("--scheduler peer needs --peer-command and --peer-scheduler")
 	}
-	switch o.scheduler {
-	case schedulerFairway, schedulerPeer:
-	case schedulerDefault:
-		o.input.scheduler = "default-scheduler"
-	default:
-		return fmt.Errorf("--scheduler %q; want fairway, kube-scheduler or peer", o.scheduler)
+	for _, kind := range o.kinds {
+		if kind != kindTrainingJob && kind != kindJob {
+			return fmt.Errorf("--kind %q; want trainingjob or job", kind)
+		}
 	}
-	if o.scheduler != schedulerFairway {
-		o.policies = []string{o.scheduler}
+	for _, name := range o.schedulers {
+		if _, known := peers[name]; !known && name != schedulerFairway {
+			return fmt.Errorf("--scheduler %q; want %s, %s", name, schedulerFairway, strings.Join(slices.Sorted(maps.Keys(peers)), ", "))
+		}
+	}
+	if o.bare && slices.ContainsFunc(o.contenders(), func(c contender) bool { return c.kind != kindTrainingJob }) {
+		return errors.New("--bare: only TrainingJobs do without kube-controller-manager")
 	}
 	return nil
+}
+
+// contender is a scheduler in one of its variants.
+type contender struct {
+	scheduler string // fairway, or one of the peers
+	policy    string // of Fairway
+	kind      string // of the objects that it is given
+}
+
+func (c contender) String() string {
+	return strings.Join(slices.DeleteFunc([]string{c.scheduler, c.policy, c.kind}, func(s string) bool { return s == "" }), "-")
+}
+
+// contenders are run one after the other.
+func (o *options) contenders() (out []contender) {
+	for _, name := range o.schedulers {
+		if p, known := peers[name]; known {
+			out = append(out, contender{scheduler: name, kind: p.kind})
+			continue
+		}
+		for _, kind := range o.kinds {
+			for _, policy := range o.policies {
+				out = append(out, contender{scheduler: name, policy: policy, kind: kind})
+			}
+		}
+	}
+	return out
 }
 
 // shape reads what every job looks like.
@@ -182,7 +197,7 @@ func (o *options) shape() (err error) {
 	if len(o.rules) == 0 {
 		return nil
 	}
-	if o.gang == "" || o.input.kind != kindTrainingJob {
+	if o.gang == "" || !slices.Equal(o.schedulers, []string{schedulerFairway}) || !slices.Equal(o.kinds, []string{kindTrainingJob}) {
 		return errors.New("--require needs --gang and TrainingJobs")
 	}
 	o.extra = append(o.extra, levelsConfig)
@@ -194,7 +209,7 @@ func (o *options) run(ctx context.Context, out, status io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("make folder for results: %w", err)
 	}
-	if o.scheduler == schedulerFairway && o.operator == "" {
+	if slices.Contains(o.schedulers, schedulerFairway) && o.operator == "" {
 		fmt.Fprintln(status, "building the operator")
 		var err error
 		if o.operator, err = buildOperator(ctx, o.out); err != nil {
@@ -211,22 +226,26 @@ func (o *options) run(ctx context.Context, out, status io.Writer) error {
 	return o.check(out, all)
 }
 
-// runAll does all runs, up to the first failure.
-func (o *options) runAll(ctx context.Context, status io.Writer) (all []*result, err error) {
-	for _, policy := range o.policies {
+// runAll does all runs. A failure does not keep the others from running.
+func (o *options) runAll(ctx context.Context, status io.Writer) (all []*result, failed error) {
+	for _, c := range o.contenders() {
 		for _, mode := range o.modes {
 			for _, nodes := range o.nodes {
-				t := trial{options: o, policy: policy, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), bar: progress.New(status), status: status}
+				t := trial{options: o, contender: c, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), bar: progress.New(status), status: status}
 				t.bar.Interval = 10 * time.Second
 				r, err := t.run(ctx)
+				if ctx.Err() != nil {
+					return all, errors.Join(failed, ctx.Err())
+				}
 				if err != nil {
-					return all, fmt.Errorf("%s: %w", t.name(), err)
+					failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name(), err))
+					continue
 				}
 				all = append(all, r)
 			}
 		}
 	}
-	return all, nil
+	return all, failed
 }
 
 // jobsFor scales the number of jobs with the number of nodes.
@@ -259,7 +278,7 @@ func (o *options) print(out io.Writer, all []*result) error {
 
 // check compares figures with their bounds.
 func (o *options) check(out io.Writer, all []*result) error {
-	if o.scheduler != schedulerFairway {
+	if !slices.Contains(o.schedulers, schedulerFairway) {
 		return nil
 	}
 	limits, err := readBounds(o.bounds)

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,12 +27,13 @@ type sample struct {
 	requests map[string]float64 // answered by the API server: "verb resource/subresource"
 	ours     float64            // requests of the operator
 	wrote    float64            // those of them that write
-	cpu      map[string]float64 // seconds, by process
-	peak     float64            // resident memory of the scheduler, MiB
+	cpu      map[string]float64 // seconds, by program
+	peak     map[string]float64 // resident memory, MiB, by program
 }
 
 func (t *trial) measure(ctx context.Context) (sample, error) {
-	s := sample{cpu: cpuOfChildren()}
+	var s sample
+	s.cpu, s.peak = children()
 	client, err := rest.HTTPClientFor(t.cluster.Admin())
 	if err != nil {
 		return s, fmt.Errorf("read metrics of the API server: %w", err)
@@ -52,9 +54,6 @@ func (t *trial) measure(ctx context.Context) (sample, error) {
 				s.wrote += m.value
 			}
 		}
-	}
-	if t.sched.process != nil {
-		s.peak = peakOf(t.sched.process.PID())
 	}
 	return s, nil
 }
@@ -129,11 +128,28 @@ func parse(text []byte, name string) []metric {
 	return out
 }
 
-// cpuOfChildren returns the CPU time of the processes that this one has started,
-// and its own, by name. Without /proc it returns nothing.
-func cpuOfChildren() map[string]float64 {
+// self is this process among the programs that are measured.
+const self = "this benchmark"
+
+// controlPlane are the programs that every run has. The rest is the scheduler under test.
+// The kernel cuts names off.
+var controlPlane = []string{self, "etcd", "kube-apiserver", "kube-controller", "kwok"}
+
+// ofScheduler sums what the programs of the scheduler under test have used.
+func ofScheduler(byProgram map[string]float64) (sum float64) {
+	for name, value := range byProgram {
+		if !slices.Contains(controlPlane, name) {
+			sum += value
+		}
+	}
+	return sum
+}
+
+// children returns the CPU seconds and the peak memory (MiB) of the processes that this
+// one has started, and its own, by program. Without /proc it returns nothing.
+func children() (cpu, peak map[string]float64) {
 	const hertz = 100 // unit of the fields in /proc, on every Linux
-	out := map[string]float64{}
+	cpu, peak = map[string]float64{}, map[string]float64{}
 	own := strconv.Itoa(os.Getpid())
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, path := range paths {
@@ -154,16 +170,17 @@ func cpuOfChildren() map[string]float64 {
 		system, _ := strconv.ParseFloat(fields[12], 64)
 		name := string(data[begin+1 : end])
 		if pid == own {
-			name = "this benchmark"
+			name = self
 		}
-		out[name] += (user + system) / hertz
+		cpu[name] += (user + system) / hertz
+		peak[name] += peakOf(pid)
 	}
-	return out
+	return cpu, peak
 }
 
 // peakOf returns the peak memory of a process, in MiB.
-func peakOf(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+func peakOf(pid string) float64 {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
 		return 0
 	}

@@ -18,7 +18,7 @@ import (
 
 // result holds the figures of a run. Names state the unit of times.
 type result struct {
-	Scheduler string `json:"scheduler"` // or the policy of Fairway
+	Scheduler string `json:"scheduler"` // with the policy of Fairway, or the version of a peer
 	Mode      string `json:"mode"`
 	Kind      string `json:"kind"`
 	Nodes     int    `json:"nodes"`
@@ -49,6 +49,9 @@ type result struct {
 	OwnWrites  float64 `json:"scheduler_writes_per_job"`   // of the requests, those that write
 	WritesJobS float64 `json:"writes_per_job"`             // of all clients to the API server, per bound job
 
+	ServerCPU    float64 `json:"cpu_api_server_s"`
+	SchedulerCPU float64 `json:"cpu_scheduler_s"` // of all of its programs
+
 	CPU    map[string]float64 `json:"cpu_s"`
 	Writes map[string]float64 `json:"writes"`
 
@@ -67,12 +70,13 @@ type figures struct {
 
 func (t *trial) result(f figures) (*result, error) {
 	r := &result{
-		Scheduler: t.policy, Mode: t.mode, Kind: t.input.kind, Nodes: t.nodes, GPUs: t.nodes * t.gpus, Jobs: t.jobs,
+		Scheduler: strings.TrimSpace(t.scheduler + " " + t.policy + t.sched.version), Mode: t.mode, Kind: t.kind, Nodes: t.nodes, GPUs: t.nodes * t.gpus, Jobs: t.jobs,
 		JobsBound: f.end.bound, PodsBound: f.end.pods, Starts: f.end.starts,
 		SubmitS: f.submitted.Sub(f.first).Seconds(), BoundS: f.end.last.Sub(f.first).Seconds(),
-		Broken: f.broken, PeakMiB: f.after.peak, Requests: f.after.ours - f.before.ours,
+		Broken: f.broken, PeakMiB: ofScheduler(f.after.peak), Requests: f.after.ours - f.before.ours,
 		CPU: less(f.after.cpu, f.before.cpu), Writes: less(f.after.requests, f.before.requests),
 	}
+	r.ServerCPU, r.SchedulerCPU = r.CPU["kube-apiserver"], ofScheduler(r.CPU)
 	for i, g := range f.gangs {
 		r.Pods += g.pods
 		if !t.watch.jobs[i].bound.IsZero() {
@@ -100,7 +104,7 @@ func (t *trial) result(f figures) (*result, error) {
 	if t.scheduler != schedulerFairway {
 		return r, nil
 	}
-	return r, r.decided(t.sched.log, f.first)
+	return r, r.decided(t.sched.processes[0].log, f.first)
 }
 
 // decided fills in how long decisions took.
@@ -148,11 +152,12 @@ var rows = []struct {
 	{"bound within, s", func(r *result) string { return fmt.Sprintf("%.1f", r.BoundS) }},
 	{"jobs bound per second", func(r *result) string { return fmt.Sprintf("%.1f", r.JobsPerS) }},
 	{"pods bound per second", func(r *result) string { return fmt.Sprintf("%.1f", r.PodsPerS) }},
-	{"submit to bound p50, p99, s", func(r *result) string { return fmt.Sprintf("%.2f, %.2f", r.WaitP50S, r.WaitP99S) }},
+	{"submit to bound p50, p99, s", func(r *result) string { return fmt.Sprintf("%.3f, %.3f", r.WaitP50S, r.WaitP99S) }},
+	{"CPU seconds of the API server, the scheduler", func(r *result) string { return fmt.Sprintf("%.1f, %.1f", r.ServerCPU, r.SchedulerCPU) }},
 	{"decisions", func(r *result) string { return fmt.Sprint(r.Decisions) }},
 	{"decision p50, p99, max, ms", func(r *result) string { return fmt.Sprintf("%.2f, %.2f, %.2f", r.DecideP50, r.DecideP99, r.DecideMax) }},
 	{"decision until durable p50, p99, ms", func(r *result) string { return fmt.Sprintf("%.1f, %.1f", r.WholeP50, r.WholeP99) }},
-	{"peak memory, MiB", func(r *result) string { return fmt.Sprintf("%.0f", r.PeakMiB) }},
+	{"peak memory of the scheduler, MiB", func(r *result) string { return fmt.Sprintf("%.0f", r.PeakMiB) }},
 	{"operator requests, per job", func(r *result) string { return fmt.Sprintf("%.0f, %.2f", r.Requests, r.PerJob) }},
 	{"API writes per job: operator, all", func(r *result) string { return fmt.Sprintf("%.2f, %.2f", r.OwnWrites, r.WritesJobS) }},
 }

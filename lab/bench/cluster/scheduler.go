@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,41 +24,46 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	repository "github.com/fairway-gpu/fairway"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 )
 
-// peer is another scheduler that runs the same jobs.
-type peer struct {
-	command string
-	apply   []string
-}
-
-// scheduler is the process under test; a nil process is part of the control plane.
+// scheduler is what is under test, besides what is part of the control plane.
 type scheduler struct {
-	process        *kubetest.Process
-	log            string
+	version        string
+	processes      []process
 	metrics, pprof string // addresses; empty: none
 }
 
-func (s *scheduler) running() bool { return s.process == nil || s.process.Running() }
+type process struct {
+	*kubetest.Process
+	name, log string
+}
 
-func (s *scheduler) tail() string {
-	if s.process == nil {
-		return ""
+// fault returns an error with the last lines of a process that has ended.
+func (s *scheduler) fault() error {
+	for _, p := range s.processes {
+		if !p.Running() {
+			return fmt.Errorf("%s has exited: %s", p.name, p.Tail(5))
+		}
 	}
-	return s.process.Tail(5)
+	return nil
+}
+
+func (s *scheduler) tail() (out string) {
+	for _, p := range s.processes {
+		out += p.name + ": " + p.Tail(5) + "\n"
+	}
+	return out
 }
 
 func (s *scheduler) stop() {
-	if s.process != nil {
-		s.process.Stop(5 * time.Second)
+	for _, p := range s.processes {
+		p.Stop(5 * time.Second)
 	}
 }
 
-const (
-	system    = "fairway-system"
-	manifests = "deploy/manifests/fairway.yaml"
-)
+const system = "fairway-system"
 
 // buildOperator builds the program under test.
 func buildOperator(ctx context.Context, folder string) (string, error) {
@@ -73,37 +79,29 @@ func buildOperator(ctx context.Context, folder string) (string, error) {
 
 // openScheduler starts the scheduler under test.
 func (t *trial) openScheduler(ctx context.Context) error {
-	switch t.scheduler {
-	case schedulerFairway:
-		return t.openOperator(ctx)
-	case schedulerPeer:
-		for _, file := range t.peer.apply {
-			if err := t.apply(ctx, file); err != nil {
-				return err
-			}
-		}
-		command := exec.Command("sh", "-c", t.peer.command)
-		command.Env = append(os.Environ(), "KUBECONFIG="+t.cluster.Kubeconfig)
-		return t.start("peer", command)
-	}
 	t.sched = &scheduler{}
+	if t.scheduler == schedulerFairway {
+		return t.openOperator(ctx)
+	}
+	if open := peers[t.scheduler].open; open != nil {
+		return open(ctx, t)
+	}
 	return nil
 }
 
+// start runs a program of the scheduler under test.
 func (t *trial) start(name string, command *exec.Cmd) error {
-	if t.sched == nil {
-		t.sched = &scheduler{}
+	p, err := t.cluster.Run(name, command)
+	if err == nil {
+		t.sched.processes = append(t.sched.processes, process{Process: p, name: name, log: filepath.Join(t.cluster.Folder, name+".log")})
 	}
-	var err error
-	t.sched.log = filepath.Join(t.cluster.Folder, name+".log")
-	t.sched.process, err = t.cluster.Run(name, command)
 	return err
 }
 
 // openOperator installs Fairway from its manifests and runs the operator with the
 // permissions of its service account.
 func (t *trial) openOperator(ctx context.Context) error {
-	if err := t.apply(ctx, manifests); err != nil {
+	if err := t.apply(ctx, "Fairway's manifests", repository.Manifests); err != nil {
 		return err
 	}
 	account, err := t.cluster.ServiceAccount(ctx, system, "fairway-operator")
@@ -114,7 +112,6 @@ func (t *trial) openOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.sched = &scheduler{}
 	var api, health string
 	for _, a := range []*string{&api, &health, &t.sched.metrics, &t.sched.pprof} {
 		if *a, err = freeAddress(); err != nil {
@@ -132,8 +129,8 @@ func (t *trial) openOperator(ctx context.Context) error {
 		return err
 	}
 	return t.until(ctx, "wait for the operator to lead", func() error {
-		if !t.sched.running() {
-			return fmt.Errorf("the operator has exited: %s", t.sched.tail())
+		if err := t.sched.fault(); err != nil {
+			return err
 		}
 		response, err := http.Get("http://" + api + "/readyz")
 		if err != nil {
@@ -156,22 +153,17 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// apply creates the objects of a file, except Deployments: nothing would run them.
-func (t *trial) apply(ctx context.Context, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("apply manifests (from the root of the checkout): %w", err)
-	}
-	defer f.Close()
+// apply creates objects, except Deployments: nothing would run them.
+func (t *trial) apply(ctx context.Context, name string, manifests []byte) error {
 	var kinds []schema.GroupVersionKind
-	for d := yaml.NewYAMLOrJSONDecoder(f, 4096); ; {
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); ; {
 		u := &unstructured.Unstructured{}
 		err := d.Decode(u)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("apply %s: %w", path, err)
+			return fmt.Errorf("apply %s: %w", name, err)
 		}
 		if len(u.Object) == 0 || u.GetKind() == "Deployment" {
 			continue

@@ -22,6 +22,7 @@ import (
 const (
 	perRack = 16
 	perZone = 640
+	gpuType = "NVIDIA-H100-80GB-HBM3"
 
 	levelsConfig = "nodes: {levels: [{name: zone, label: " + corev1.LabelTopologyZone + "}, {name: rack}]}"
 )

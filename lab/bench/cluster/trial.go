@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +26,7 @@ import (
 // trial is one run on a cluster of its own.
 type trial struct {
 	*options
-	policy      string
+	contender
 	mode        string
 	nodes, jobs int
 	bar         *progress.Bar
@@ -40,7 +39,7 @@ type trial struct {
 }
 
 func (t *trial) name() string {
-	return fmt.Sprintf("%s-%s-%s-%d", t.policy, t.mode, t.input.kind, t.nodes)
+	return fmt.Sprintf("%s-%s-%d", t.contender, t.mode, t.nodes)
 }
 
 // run starts everything, submits the jobs and waits until they are bound.
@@ -59,7 +58,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	}
 	defer t.cluster.Close()
 	if err := t.openScheduler(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, t.keepLogs())
 	}
 	defer t.sched.stop()
 	t.watch = newFollower(gangs)
@@ -98,7 +97,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 func (t *trial) open(ctx context.Context) error {
 	var err error
 	t.cluster, err = kubetest.Open(ctx, "", kubetest.Options{
-		ControllerManager: !t.bare, Scheduler: t.input.scheduler == corev1.DefaultSchedulerName, KWOK: true,
+		ControllerManager: !t.bare, Scheduler: peers[t.scheduler].kubeScheduler, KWOK: true,
 		// Renewing the leases of a thousand nodes would use much of two cores.
 		NodeLease: 2 * time.Hour, NodeGrace: 4 * time.Hour,
 	})
@@ -113,7 +112,7 @@ func (t *trial) open(ctx context.Context) error {
 		t.cluster.Close()
 		return fmt.Errorf("make client: %w", err)
 	}
-	err = t.cluster.AddNodes(ctx, kubetest.NodeSpec{Prefix: "gpu", Count: t.nodes, GPUs: t.gpus, Type: "NVIDIA-H100-80GB-HBM3", PerRack: perRack, PerZone: perZone})
+	err = t.cluster.AddNodes(ctx, kubetest.NodeSpec{Prefix: "gpu", Count: t.nodes, GPUs: t.gpus, Type: gpuType, PerRack: perRack, PerZone: perZone})
 	for i := range teams {
 		if err == nil {
 			err = t.cluster.Namespace(ctx, namespace(i))
@@ -150,8 +149,8 @@ func (t *trial) drive(ctx context.Context, in input, gangs []gang) (submitted ti
 		}
 		c := t.watch.counts()
 		t.bar.Show(t.name(), c.bound, len(gangs), fmt.Sprintf("%d of %d jobs bound, %d done, %d pods", c.bound, len(gangs), c.done, c.pods))
-		if !t.sched.running() {
-			return time.Time{}, fmt.Errorf("the scheduler has exited: %s", t.sched.tail())
+		if err := t.sched.fault(); err != nil {
+			return time.Time{}, err
 		}
 		all := last.Load()
 		switch {
@@ -190,7 +189,7 @@ func (t *trial) submit(ctx context.Context, in input, gangs []gang) error {
 					time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / t.rate * float64(time.Second)))))
 				}
 				t.watch.submitted(i, time.Now())
-				if err := t.client.Create(ctx, in.object(i, gangs[i])); err != nil {
+				if err := t.client.Create(ctx, t.object(in, i, gangs[i])); err != nil {
 					errs[w] = fmt.Errorf("submit %s: %w", jobName(i), err)
 				}
 			}
@@ -200,11 +199,15 @@ func (t *trial) submit(ctx context.Context, in input, gangs []gang) error {
 	return errors.Join(errs...)
 }
 
-// keepLogs copies the log of the scheduler out of the cluster's folder.
+// keepLogs copies the logs of the scheduler out of the cluster's folder.
 func (t *trial) keepLogs() error {
-	text, err := os.ReadFile(t.sched.log)
-	if err != nil {
-		return nil // it has no log of its own
+	var failed error
+	for _, p := range t.sched.processes {
+		text, err := os.ReadFile(p.log)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(t.out, t.name()+"."+p.name+".log"), text, 0o644)
+		}
+		failed = errors.Join(failed, err)
 	}
-	return os.WriteFile(filepath.Join(t.out, t.name()+".log"), text, 0o644)
+	return failed
 }
