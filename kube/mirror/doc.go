@@ -15,5 +15,5 @@
 //
 // A status is written only when it differs, at most once a second for each object.
 // Text that changes all the time (why a job waits, until when, its goodput) is written
-// at most every ten seconds, so a long queue does not become a stream of writes.
+// at most every TextGap, so a long queue does not become a stream of writes.
 package mirror
