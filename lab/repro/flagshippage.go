@@ -110,13 +110,31 @@ What was tried for targets that are missed, on the three workloads (at the time 
 | ` + "`fairway:rank=1.5`" + ` | 0.836 | 1.061 | 1.089 | 1.57 |
 | ` + "`fairway:power=0.7`" + ` | 0.844 | 1.172 | 1.095 | 1.57 |
 | ` + "`fairway:apart=false`" + ` | 0.829 | 1.056 | 1.068 | 1.56 |
+| ` + "`fairway:seed=2`" + ` | 0.836 | 0.996 | 1.074 | 1.56 |
+| ` + "`fairway:seed=3`" + ` | 0.842 | 1.049 | 1.074 | 1.56 |
+| ` + "`fairway:seed=4`" + ` | 0.839 | 1.075 | 1.073 | 1.70 |
+| ` + "`fairway:seed=5`" + ` | 0.842 | 1.037 | 1.071 | 1.70 |
 
-None of these is better on average by more than a thousandth. A lower rank favours long jobs more, which shortens the
-makespan and lengthens the average: one target costs the other. What is left of the makespan is
-mostly one long job that runs alone at the end. To give such a job more before that was tried on other
-workloads: it lengthened the average by about as much as it shortened the makespan. The rule for jobs of
-unknown length would lengthen the average by 3 to 4 % if it held for all jobs; where finished jobs kept to what they
-had announced, it does not.
+The seed of the search alone moves the average by 0.01, and the default one is the best of these five, whose mean
+is 0.838: smaller differences say nothing. None of the others is better on average by more than a thousandth. A lower
+rank favours long jobs more, which shortens the makespan and lengthens the average: one target costs the other.
+
+What is left of the makespan is a few long jobs of similar length that remain after the last submission: three or four
+of ImageNet, for more than half of the time, or seven of YOLOv3. Nearly all GPUs are busy; the shortest of these jobs
+has most of them and the longest two to four. One of ImageNet is then alone on all of them with most of its training
+to do, when its batch is still too small to make use of more than half. For the average that is right: in a model of
+what remains of ImageNet, with the speeds that the jobs report, no division was found with an average shorter by more
+than 0.3 %. About 1 % of the makespan costs nothing there; more does. Three rules were tried for it and dropped:
+
+- The makespan counts as much as one job more, where jobs are ranked, once no job has come for five times the usual
+  interval. Over the seeds 2 to 5, the mean makespan falls from 1.060 to 1.050 and the average rises from 0.840
+  to 0.843; with two jobs more, 1.044 and 0.846. On seven generated workloads one job more shortens the average by
+  0.5 % and leaves the makespan as it is.
+- It counts as much as two jobs at all times: 1.022 and 0.856 (seed 1).
+- A change of GPUs is expected to last longer while no job comes: 1.062 to 1.067 and 0.839 (seed 1).
+
+The rule for jobs of unknown length would lengthen the average by 3 to 4 % if it held for all jobs; where finished
+jobs kept to what they had announced, it does not.
 `
 
 const flagshipElsewhere = `
