@@ -65,7 +65,7 @@ func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	e.Holders = e.Holders[:min(len(e.Holders), holders)]
 	if x.Job.Phase == sched.Running {
 		e.Larger = b.larger(x, e.FreeGPUs)
-		e.Plans = b.mem.planText(x)
+		e.Plans = b.mem.planText(x, fair.Now)
 	}
 	if l := ongoing(e.Ledger); l != nil {
 		l.Away = fair.Now.Sub(l.At).Seconds()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -215,65 +214,4 @@ func (t *tx) replan(x *entry) error {
 	text := "starts on " + to.Text(t.mem.state.Cluster()) + ", plan " + best.String()
 	t.decides = true
 	return t.add(api.Record{Actor: "scheduler", Text: text, Plan: &best, Event: &sched.Event{Kind: sched.JobStarted, Job: j.ID, Placement: to, Text: text}})
-}
-
-// planText says under which plan a job runs, and what others would do.
-func (m *memory) planText(x *entry) string {
-	c, at := m.choice(x, x.Job.Placement)
-	if c == nil || x.Plan == nil {
-		return ""
-	}
-	now, measured := c.Step(*x.Plan, at)
-	parts := []string{fmt.Sprintf("%s, %s%s%s", x.Plan, stepText(now), basis(measured), spentText(c.Parts(*x.Plan, at), now))}
-	const others = 2
-	var here []string
-	for _, p := range c.Plans {
-		if p == *x.Plan || !p.Fits(at) {
-			continue
-		}
-		if step, measured := c.Step(p, at); len(here) < others {
-			here = append(here, fmt.Sprintf("%s would be %s%s", p, compared(step, now), basis(measured)))
-		}
-	}
-	parts = append(parts, here...)
-	for n := x.Job.NextSize(at.GPUs); n > 0; n = x.Job.NextSize(n) {
-		on := c.Packed(n, at.Nodes)
-		if best, step, ok := c.Best(on); ok {
-			_, measured := c.Step(best, on)
-			parts = append(parts, fmt.Sprintf("%s would be %s%s but needs %s", best, compared(step, now), basis(measured), gpuCount(n)))
-			break
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-func stepText(seconds float64) string { return fmt.Sprintf("%.3g s a step", seconds) }
-
-func basis(measured bool) string {
-	if measured {
-		return " (measured)"
-	}
-	return " (predicted)"
-}
-
-// spentText says what of a step is not computing, if that was measured.
-func spentText(p plan.Parts, step float64) string {
-	text := ""
-	for _, part := range []struct {
-		seconds float64
-		doing   string
-	}{{p.Exchange, "with exchanges under way"}, {p.Wait, "waiting for them"}, {p.Bubble, "waiting for other stages"}} {
-		if part.seconds > 0 {
-			text += fmt.Sprintf(", %.0f %% of it %s", 100*min(1, part.seconds/step), part.doing)
-		}
-	}
-	return text
-}
-
-// compared says how the time of a step compares with another's.
-func compared(step, with float64) string {
-	if step > with {
-		return fmt.Sprintf("%.0f %% slower", 100*(step/with-1))
-	}
-	return fmt.Sprintf("%.0f %% faster", 100*(with/step-1))
 }

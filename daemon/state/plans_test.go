@@ -119,6 +119,40 @@ func TestPlanTravels(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestPlanElsewhere: the explanation says what a plan would bring that the GPUs of the job do
+// not allow, which it needs, and when they are expected to be free.
+func TestPlanElsewhere(t *testing.T) {
+	d := open(t)
+	d.addNodes("b")
+	id := d.submit(ann, planning(t, "fsdp4", "tp4"))
+	estimated := func(name string, gpus int, estimate time.Duration) sched.JobID {
+		s := submission(name, gpus)
+		s.Estimate = sched.Duration(estimate)
+		return d.submit(ann, s)
+	}
+	short, long := estimated("short", 2, 130*time.Minute), estimated("long", 2, 5*time.Hour)
+	spread := sched.Placement{onNode(0, 0b11), onNode(1, 0b11)}
+	d.decide(wants{id: spread, short: {onNode(1, 0b1100)}, long: {onNode(0, 0b1100)}})
+	d.clock.add(time.Minute)
+	d.report(id, 1, api.AgentReport{Done: 320, Work: 32 * 10_000, Rate: 1, Can: new(sched.Resizes), Training: &api.Training{
+		Limits: goodput.Limits{Initial: 32, Max: 32, LocalMin: 1, LocalMax: 32}, Fixed: 32,
+		Samples: []goodput.Sample{{Nodes: 2, GPUs: 4, Local: 8, Step: 1, Count: 10}},
+	}})
+	for _, c := range []struct {
+		then func()
+		want string
+	}{
+		{func() {}, " but needs 4 GPUs on one node; node b frees at 14:10"},
+		{func() { d.command(short, api.Cancel) }, " but needs 4 GPUs on one node, which are free"},
+	} {
+		c.then()
+		text := d.explain(ann, id).Plans
+		if !strings.HasPrefix(text, "fsdp4, 1 s a step (measured); tp4 would be ") || !strings.HasSuffix(text, c.want) {
+			t.Errorf("explained as %q; want tp4 compared, and %q", text, c.want)
+		}
+	}
+}
+
 // TestReplan: once measured steps are far slower than what another plan promises on the
 // same GPUs, the job changes to that one; not before it has trained for a while, and only
 // if that saves more than it costs. The next start is under the plan that was faster.
