@@ -94,10 +94,17 @@ class TimerTests(unittest.TestCase):
         self.assertEqual(len(timer.drain()[0]), 2)
         clock.ready = 100
         self.assertEqual(len(timer.drain()[0]), 2)
-        clock.now += 7
-        timer.restart()
-        timer.step()
-        self.assertEqual(timer.drain()[0], [])
+
+    def test_a_save_after_every_step(self):
+        """Its time is left out, and no step is."""
+        clock = FakeClock()
+        timer = StepTimer(clock, warmup=1)
+        for _ in range(5):
+            clock.now += 2
+            timer.step()
+            clock.now += 7
+            timer.restart()
+        self.assertEqual(timer.drain()[0], [2] * 4)
 
 
 def make_loop(world=1, adapt=True, batch_max=256, options=Options(agree_every=0, choose_every=0), total=1e9, **more):

@@ -51,9 +51,10 @@ class StepTimer:
         self._recent: collections.deque[float] = collections.deque(maxlen=64)
 
     def restart(self, warmup: int = 0, forget: bool = False) -> None:
-        """Leaves out the time until the end of the next step; with forget, also
-        all that is known: the batch has changed."""
-        self._last = None
+        """Leaves out the time since the last step; with forget, also all that is known: the
+        batch has changed. The next step counts from now: where every step is followed by a
+        save, none would be measured else."""
+        self._last = self._clock.mark()
         self._skip = max(self._skip, warmup)
         if forget:
             self._steps.clear()
