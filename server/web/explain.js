@@ -20,6 +20,7 @@ export const whyFacts = (x) => [
 export const whyLong = (x) => [
   ['Warning', x.job?.warning],
   ['Runs for', x.run_time ? runTime(x.run_time) : null],
+  ['Plan', x.plans],
   ['No more GPUs', x.larger],
 ];
 

@@ -61,10 +61,29 @@ func scenes() []scene {
 			f.hold(&f.jobs[0], 0, 0, 1, 1000)
 			f.explains["j-1"] = api.Explanation{AllGPUs: 4, FreeGPUs: 3, Ledger: []api.Entry{{At: f.jobs[0].Status.Since, Verb: "start", To: 1, Why: "starts on box[0]"}}}
 		}, append(lists, page{"job", "#/jobs/j-1", "Given and taken", ""})},
+		{"large", largeModels, []page{{"planned", "#/jobs/j-1", "node b frees at 14:10", ""}, {"roles", "#/jobs/j-2", "rollout", "document.querySelectorAll('details').forEach((d) => { d.open = true })"}, {"overview", "#/", "post-train", ""}}},
 		{"500-jobs", func(f *fake) { largeWorld(f, 16, 500) }, lists},
 		{"1000-nodes", func(f *fake) { largeWorld(f, 1000, 3000) }, lists},
 		{"errors", func(f *fake) { richWorld(f); f.broken = "/v1/" }, []page{{"overview", "#/", "the disk is full", ""}, {"job", "#/jobs/j-0003", "the disk is full", ""}, {"cluster", "#/cluster", "the disk is full", ""}}},
 	}
+}
+
+// largeModels is a world of a job with execution plans, and one with roles.
+func largeModels(f *fake) {
+	f.nodes = []api.Node{node("a", 4, "h200"), node("b", 4, "h200")}
+	f.jobs = []api.Job{running("j-1", "gpt", 4), running("j-2", "post-train", 4)}
+	gpt, rl := &f.jobs[0], &f.jobs[1]
+	f.hold(gpt, 0, 0, 2, 1000)
+	f.hold(gpt, 1, 0, 2, 1000)
+	f.hold(rl, 1, 2, 2, 1000)
+	rl.Command, rl.HeldRoles = nil, []int{1, 1}
+	rl.Roles = []api.JobRole{
+		{Name: "trainer", GPUs: 1, Command: []string{"python3", "train.py"}},
+		{Name: "rollout", GPUs: 1, MaxGPUs: 6, Command: []string{"python3", "rollout.py", "--model", "/data/my model"}},
+	}
+	f.explains["j-1"] = api.Explanation{AllGPUs: 8, FreeGPUs: 2, Plans: "fsdp4, 1.52 s a step (measured), 31 % of it with exchanges under way, 12 % of it waiting for them; " +
+		"fsdp2-tp2 would be 4 % slower (measured); tp4 would be 12 % faster (predicted) but needs 4 GPUs on one node; node b frees at 14:10"}
+	f.explains["j-2"] = api.Explanation{AllGPUs: 8, FreeGPUs: 2}
 }
 
 // look is a screen.

@@ -128,7 +128,7 @@ function facts(job, x, now) {
     ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
     ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') + ' of ' + sizes(job) : holding.includes(job.state) ? '–' : job.ended ? null : 'nothing of ' + sizes(job)],
     ['Roles', (job.roles || []).map((r, i) => r.name + ' ' + (job.held_roles && r.max_gpus > r.gpus ? job.held_roles[i] + ' of ' : '') + sizes(r)).join(', ')],
-    ['Plan', x?.plans || job.plan],
+    ['Plan', x?.plans ? null : job.plan],
     ['Asked for', job.ended ? sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs') : null],
     ['Where', held.join('; ')],
     ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
@@ -159,11 +159,17 @@ function details(job, now) {
   ];
 }
 
+// commands are what a job runs; one with roles, for each of them on a line.
+function commands(job) {
+  const line = (words) => (words || []).map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : JSON.stringify(a))).join(' ');
+  return job.roles ? job.roles.map((r) => r.name + ': ' + line(r.command || job.command)).join('\n') : line(job.command);
+}
+
 // specification shows what was submitted; values are text, whatever they hold.
 function specification(job) {
   const { status, state, held, held_roles, reason, exit, last, rho, fair_share, left_s, agent, ended, paused_by, ...asked } = job;
   return [
-    h('p', { class: 'note' }, 'Command'), h('pre', { class: 'code', tabindex: 0 }, (job.command || []).map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : JSON.stringify(a))).join(' ')),
+    h('p', { class: 'note' }, 'Command'), h('pre', { class: 'code', tabindex: 0 }, commands(job)),
     h('p', { class: 'note' }, 'Request'), h('pre', { class: 'code', tabindex: 0 }, JSON.stringify(asked, null, 2)),
   ];
 }
