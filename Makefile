@@ -17,7 +17,7 @@ export RAPID_SEED ?= 1
 CHECKS ?= 1000
 
 # The packages with tests on a Kubernetes control plane, those that take longest first.
-CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
+CLUSTER = ./e2e/cluster ./e2e/clusters ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
 
 .PHONY: help build wheel packages release architecture reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster docs manifests chart image clean
 

@@ -53,6 +53,23 @@ func Indexes(array string) (indexes []int, most int, err error) {
 	return indexes, most, nil
 }
 
+// Ranges prints ascending numbers as Indexes reads them, with runs drawn together: "0-3,6".
+func Ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		k := i
+		for k+1 < len(list) && list[k+1] == list[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(list[i])
+		if k > i {
+			part += "-" + strconv.Itoa(list[k])
+		}
+		parts, i = append(parts, part), k+1
+	}
+	return strings.Join(parts, ",")
+}
+
 // arrayRange reads "7", "0-9" or "0-90:10".
 func arrayRange(text string) (from, to, step int, ok bool) {
 	span, by, stepped := strings.Cut(text, ":")

@@ -80,6 +80,10 @@ type Jobs interface {
 	Submit(context.Context, Identity, []Submission) ([]Job, error)
 	// Preview says what submitting a job would do. It changes nothing.
 	Preview(context.Context, Identity, Submission) (Preview, error)
+	// Submission returns what to submit for another job like this one, here or on another
+	// cluster: without its key, its secrets' values and what it depends on. The code of the
+	// error is Conflict if a submission cannot say all of it.
+	Submission(context.Context, Identity, sched.JobID) (Submission, error)
 	Command(context.Context, Identity, sched.JobID, Command) (Job, error)
 	CommandApp(context.Context, Identity, sched.AppID, Command) ([]Job, error)
 	// HandOver ends a job that has never started, for one of another cluster. Asked again

@@ -75,6 +75,12 @@ func (c *Client) Job(ctx context.Context, id sched.JobID) (job api.Job, err erro
 	return job, err
 }
 
+// Submission returns what to submit for another job like this one.
+func (c *Client) Submission(ctx context.Context, id sched.JobID) (s api.Submission, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "submission")}, &s)
+	return s, err
+}
+
 // Page returns one page of jobs, newest first.
 func (c *Client) Page(ctx context.Context, f api.JobFilter) (page api.JobPage, err error) {
 	q := values{}.text("tenant", string(f.Tenant)).text("app", string(f.App)).text("user", f.User).

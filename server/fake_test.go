@@ -121,6 +121,10 @@ func (f *fake) Preview(_ context.Context, who api.Identity, s api.Submission) (a
 	return filled[api.Preview](), f.saw("Preview", who, s)
 }
 
+func (f *fake) Submission(_ context.Context, who api.Identity, id sched.JobID) (api.Submission, error) {
+	return filled[api.Submission](), f.saw("Submission", who, id)
+}
+
 func (f *fake) HandOver(_ context.Context, who api.Identity, id sched.JobID, h api.Handover) (api.Job, error) {
 	return filled[api.Job](), f.saw("HandOver", who, id, h)
 }

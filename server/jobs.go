@@ -137,6 +137,10 @@ func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }
 
+func showSubmission(c *call) (any, error) {
+	return c.Jobs.Submission(c.r.Context(), c.who, c.job())
+}
+
 func handOver(c *call) (any, error) {
 	return c.Jobs.HandOver(c.r.Context(), c.who, c.job(), *c.body.(*api.Handover))
 }

@@ -62,6 +62,7 @@ func jobRoutes() []*route {
 				{name: "fold", kind: flagParam, help: "list an array as one job, with members"},
 			}},
 		{method: "GET", path: "/v1/jobs/{id}", role: api.Viewer, summary: "Show a job", out: api.Job{}, handle: showJob},
+		{method: "GET", path: "/v1/jobs/{id}/submission", role: api.User, summary: "Show what to submit for another job like this one", out: api.Submission{}, handle: showSubmission},
 		{method: "GET", path: "/v1/jobs/{id}/explain", role: api.Viewer, summary: "Explain why a job waits, or runs where it runs", out: api.Explanation{}, handle: explainJob},
 		{method: "GET", path: "/v1/jobs/{id}/points", role: api.Viewer, summary: "Show what a job's agent measured over time", out: api.PointList{}, handle: showPoints},
 		{method: "GET", path: "/v1/jobs/{id}/metrics", role: api.Viewer, summary: "Show what a job reported of its loss and other metrics, by step and time", out: api.MetricList{}, handle: showJobMetrics,

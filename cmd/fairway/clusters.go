@@ -55,6 +55,7 @@ type member struct {
 	name   string
 	price  float64
 	daemon *client.Client // nil: there is no way to it
+	tenant sched.TenantID // of the user
 	err    error          // why it is no choice
 	answer api.Preview
 }

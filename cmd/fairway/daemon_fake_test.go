@@ -195,6 +195,18 @@ func (f *fake) Preview(_ context.Context, _ api.Identity, s api.Submission) (api
 	return api.Preview{Now: time.Now(), Policy: f.policy, Size: api.SizePreview{GPUs: s.GPUs, Starts: true}}, nil
 }
 
+func (f *fake) Submission(_ context.Context, _ api.Identity, id sched.JobID) (api.Submission, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j, err := f.find(id)
+	if err != nil {
+		return api.Submission{}, err
+	}
+	s := api.Submission{Spec: j.Spec, Task: j.Task}
+	s.ID = ""
+	return s, nil
+}
+
 func (f *fake) HandOver(context.Context, api.Identity, sched.JobID, api.Handover) (api.Job, error) {
 	return api.Job{}, api.Errorf(api.Conflict, "has started")
 }

@@ -105,30 +105,12 @@ func wants(j api.Job) string {
 func heldText(held []api.Held) string {
 	parts := make([]string, len(held))
 	for i, h := range held {
-		parts[i] = clean(h.Node) + " " + ranges(h.GPUs)
+		parts[i] = clean(h.Node) + " " + api.Ranges(h.GPUs)
 		if h.Milli > 0 && h.Milli < 1000 {
 			parts[i] += fmt.Sprintf(" (%g of each)", float64(h.Milli)/1000)
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// ranges prints ascending numbers with runs drawn together: "0-3,6".
-func ranges(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if j > i {
-			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[j]))
-		} else {
-			parts = append(parts, fmt.Sprint(list[i]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // workOf returns the whole work of a job as far as anybody knows; 0: nobody.

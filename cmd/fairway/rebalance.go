@@ -32,7 +32,8 @@ A job is copied, paused, to the other cluster; then its own cluster ends it, unl
 has started; then the copy is resumed. Each step is recorded by the cluster that does
 it, so however this command is interrupted, no job is lost and none runs twice: the
 next rebalance completes or undoes what was left. Jobs that have secrets, belong to an
-app, a search or an array, or depend on others stay, and so do those on Kubernetes.
+app, a search or an array, or depend on others stay, and so do those on Kubernetes
+whose objects say more than a job file can, such as volumes. It prints why.
 
 With --every it goes on until it is interrupted. A cluster that does not answer is left
 out; its jobs stay its own.`,
@@ -46,8 +47,9 @@ out; its jobs stay its own.`,
 			if len(f.names) == 0 {
 				f.names = []string{anyCluster}
 			}
+			told := map[string]string{}
 			for {
-				err := rebalance(c, &f, &r)
+				err := rebalance(c, &f, &r, told)
 				if every == 0 {
 					return err
 				}
@@ -68,22 +70,23 @@ out; its jobs stay its own.`,
 	return c
 }
 
-// rebalance looks once at all waiting jobs of the user.
-func rebalance(c *cobra.Command, f *choiceFlags, r *remote) error {
+// rebalance looks once at all waiting jobs of the user. told is why jobs stay, as it was
+// printed before.
+func rebalance(c *cobra.Command, f *choiceFlags, r *remote, told map[string]string) error {
 	members, err := f.open(r)
 	if err != nil {
 		return err
 	}
 	defer closeAll(members)
-	m := mover{ctx: c.Context(), members: members, out: c.OutOrStdout(), choice: f}
+	m := mover{ctx: c.Context(), members: members, out: c.OutOrStdout(), choice: f, told: told}
 	for _, from := range members {
 		m.look(from)
 	}
 	for _, p := range m.paused {
-		m.note(m.complete(p.at, p.job))
+		m.note(m.complete(p))
 	}
 	for _, w := range m.waiting {
-		m.note(m.consider(w.at, w.job))
+		m.note(m.consider(w))
 	}
 	return errors.Join(m.faults...)
 }
@@ -96,6 +99,7 @@ type mover struct {
 	out     io.Writer
 	// paused are the copies of moves that were not completed, waiting the jobs that may move.
 	paused, waiting []located
+	told            map[string]string
 	faults          []error
 }
 
@@ -103,6 +107,9 @@ type located struct {
 	at  *member
 	job api.Job
 }
+
+// name is how the job is called on other clusters.
+func (l located) name() string { return l.at.name + "/" + string(l.job.ID) }
 
 func (m *mover) note(err error) {
 	if err != nil {
@@ -117,6 +124,7 @@ func (m *mover) look(at *member) {
 		return
 	}
 	who, err := at.daemon.Whoami(m.ctx)
+	at.tenant = who.Tenant
 	if err == nil {
 		for j, fault := range at.daemon.List(m.ctx, api.JobFilter{User: who.User, States: []string{api.Waiting, api.Paused}, Limit: api.MaxPage}) {
 			switch {
@@ -124,7 +132,7 @@ func (m *mover) look(at *member) {
 				err = fault
 			case j.State == api.Paused && j.MovedFrom != "":
 				m.paused = append(m.paused, located{at, j})
-			case j.State == api.Waiting && mayMove(j):
+			case j.State == api.Waiting && j.Status.Starts == 0:
 				m.waiting = append(m.waiting, located{at, j})
 			}
 		}
@@ -135,15 +143,41 @@ func (m *mover) look(at *member) {
 	}
 }
 
-// mayMove reports whether all that a job consists of can be had elsewhere.
-func mayMove(j api.Job) bool {
+// bound says what ties a job to its cluster; empty: nothing that is seen from here.
+func bound(j api.Job) string {
 	own := sched.AppID(strings.TrimPrefix(string(j.App), string(j.Tenant)+"/"))
-	return j.Status.Starts == 0 && j.Member == nil && len(j.DependsOn) == 0 && len(j.Secrets) == 0 && j.Origin == "" &&
-		(own == "" || own == sched.AppID(j.ID))
+	switch {
+	case j.Member != nil:
+		return "it is an array"
+	case len(j.DependsOn) > 0:
+		return "it depends on other jobs of its cluster"
+	case len(j.Secrets) > 0:
+		return "it has secrets, whose values no cluster gives out"
+	case own != "" && own != sched.AppID(j.ID):
+		return "it belongs to app " + string(own)
+	}
+	return ""
+}
+
+// stays prints why a job does not move, unless it was said before.
+func (m *mover) stays(l located, why string) {
+	name := l.name()
+	if l.job.Member != nil {
+		name = l.at.name + "/" + l.job.Member.Array
+	}
+	if m.told[name] != why {
+		m.told[name] = why
+		fmt.Fprintf(m.out, "%s stays: %s\n", clean(name), clean(why))
+	}
 }
 
 // consider moves a job if that pays.
-func (m *mover) consider(from *member, j api.Job) error {
+func (m *mover) consider(l located) error {
+	from, j := l.at, l.job
+	if why := bound(j); why != "" {
+		m.stays(l, why)
+		return nil
+	}
 	e, err := from.daemon.Explain(m.ctx, j.ID)
 	if err != nil {
 		return fmt.Errorf("%s: explain %s: %w", from.name, j.ID, err)
@@ -151,11 +185,20 @@ func (m *mover) consider(from *member, j api.Job) error {
 	if e.Job.State != api.Waiting {
 		return nil // it has started meanwhile
 	}
-	s, err := submissionOf(m.ctx, from.daemon, j.ID)
+	s, err := from.daemon.Submission(m.ctx, j.ID)
+	if api.CodeOf(err) == api.Conflict {
+		m.stays(l, err.Error())
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", from.name, err)
 	}
-	s.MovedFrom = from.name + "/" + string(j.ID)
+	s.MovedFrom = l.name()
+	// The user may have other names there: who has the token there is meant.
+	s.User = ""
+	if s.Tenant == from.tenant {
+		s.Tenant = ""
+	}
 	// The time makes it the key of this job, if the cluster should be set up anew and
 	// count from one again.
 	s.Key = fmt.Sprintf("moved-from-%s-%s-%d", from.name, j.ID, j.Submitted.UnixNano())
@@ -179,15 +222,15 @@ func (m *mover) consider(from *member, j api.Job) error {
 	fmt.Fprintf(m.out, "%s: %s starts %s; on %s %s\n", from.name, clean(string(j.ID)), expectedStart(*e.Job.Reason, e.Now.Local()), asked[to].name, asked[to].said())
 	taken, _, err := submitOnce(m.ctx, others[to].daemon, s)
 	if err != nil {
-		return fmt.Errorf("copy %s/%s to %s: %w", from.name, j.ID, others[to].name, err)
+		return fmt.Errorf("copy %s to %s: %w", l.name(), others[to].name, err)
 	}
-	return m.complete(others[to], taken)
+	return m.complete(located{others[to], taken})
 }
 
 // complete hands a job over to its copy and resumes that; if the job has started, or was
 // given to another copy, it cancels the copy.
-func (m *mover) complete(at *member, copied api.Job) error {
-	name := at.name + "/" + string(copied.ID)
+func (m *mover) complete(l located) error {
+	at, copied, name := l.at, l.job, l.name()
 	if copied.State != api.Paused {
 		// Somebody has resumed or cancelled it. A job must not be handed over to a copy
 		// that has ended.

@@ -4,16 +4,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/api"
-	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -47,7 +40,7 @@ found, 4 with --wait: the job failed or was cancelled.`,
 				return err
 			}
 			defer daemon.Close()
-			s, err := submissionOf(c.Context(), daemon, sched.JobID(args[0]))
+			s, err := daemon.Submission(c.Context(), sched.JobID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -70,53 +63,4 @@ found, 4 with --wait: the job failed or was cancelled.`,
 	f.registerJSON(c)
 	c.ValidArgsFunction = f.completeJobs()
 	return c
-}
-
-// submissionOf returns what a job was submitted with.
-func submissionOf(ctx context.Context, daemon *client.Client, id sched.JobID) (api.Submission, error) {
-	j, err := daemon.Job(ctx, id)
-	if err != nil {
-		return api.Submission{}, err
-	}
-	s := api.Submission{Spec: j.Spec, Task: j.Task}
-	own := string(j.ID) // the app of a job that named none
-	if j.Member != nil {
-		own = j.Member.Array
-	}
-	if j.Members != nil {
-		if s.Array, err = arrayText(ctx, daemon, *j.Member); err != nil {
-			return s, err
-		}
-	}
-	if s.App = sched.AppID(strings.TrimPrefix(string(s.App), string(j.Tenant)+"/")); string(s.App) == own {
-		s.App = ""
-	}
-	if j.Spec.Screen > 0 {
-		s.Screen = j.Spec.Screen.String()
-	}
-	s.ID, s.Submitted, s.Protected, s.Spec.Screen = "", time.Time{}, false, 0
-	s.Origin, s.Member, s.DependsOn, s.SecretsRef = "", nil, nil, ""
-	if s.Preemptible != nil {
-		s.NonPreemptible = false // Preemptible says it
-	}
-	return s, nil
-}
-
-// arrayText returns the array that a job is of, as far as its jobs are still known.
-func arrayText(ctx context.Context, daemon *client.Client, m api.Member) (string, error) {
-	var indexes []int
-	for j, err := range daemon.List(ctx, api.JobFilter{Search: m.Array, Limit: api.MaxPage}) {
-		if err != nil {
-			return "", err
-		}
-		if j.Member != nil && j.Member.Array == m.Array {
-			indexes = append(indexes, j.Member.Index)
-		}
-	}
-	slices.Sort(indexes)
-	text := ranges(indexes)
-	if m.Most > 0 {
-		text += fmt.Sprintf("%%%d", m.Most)
-	}
-	return text, nil
 }

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -50,6 +49,7 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	s.Origin = origin(kindTrainingJob, job.Namespace, job.Name)
 	s.Graph = job.Annotations[v1alpha1.AnnotationGraph]
 	s.Recipe = job.Annotations[v1alpha1.AnnotationRecipe]
+	s.MovedFrom = job.Annotations[v1alpha1.AnnotationMovedFrom]
 	if text := job.Annotations[v1alpha1.AnnotationPredicted]; text != "" {
 		s.Predicted = &api.PredictedUse{}
 		if err := json.Unmarshal([]byte(text), s.Predicted); err != nil {
@@ -121,7 +121,7 @@ func fromTemplate(s *api.Submission, pod *corev1.PodSpec, gpus int64) {
 func commandOf(pod *corev1.PodSpec) (out []string) {
 	if len(pod.Containers) > 0 {
 		for _, arg := range slices.Concat(pod.Containers[0].Command, pod.Containers[0].Args) {
-			out = append(out, strings.ReplaceAll(arg, "$$", "$"))
+			out = append(out, unescape(arg))
 		}
 	}
 	if len(out) == 0 || out[0] == "" {

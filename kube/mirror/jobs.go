@@ -43,8 +43,7 @@ func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submissio
 	if err := api.MaySubmit(who, len(list)); err != nil {
 		return nil, err
 	}
-	objects := make([]*v1alpha1.TrainingJob, len(list))
-	created, names := make([]client.Object, 0, len(list)), map[string]string{}
+	objects, names := make([]*v1alpha1.TrainingJob, len(list)), map[string]string{}
 	for i := range list {
 		var err error
 		if objects[i], err = s.object(ctx, who, &list[i]); err == nil {
@@ -55,18 +54,26 @@ func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submissio
 		}
 		names[list[i].Name] = objects[i].Name
 	}
+	release, err := s.Mirror.claims.take(ctx, keyed(objects)...)
+	if err != nil {
+		return nil, api.Errorf(api.Unavailable, "submit: %w", err)
+	}
+	defer release()
+	var created []client.Object
 	for i, o := range objects {
-		if err := s.create(ctx, o); err != nil {
-			s.undo(ctx, created...)
-			return nil, api.InList(err, i, len(list))
+		made, err := s.create(ctx, o)
+		if made {
+			created = append(created, o)
 		}
-		created = append(created, o)
+		if err != nil {
+			return nil, s.undo(ctx, api.InList(err, i, len(list)), created...)
+		}
 	}
 	jobs, err := s.submit(ctx, who, objects)
 	if err != nil {
-		s.undo(ctx, created...)
+		return nil, s.undo(ctx, err, created...)
 	}
-	return jobs, err
+	return jobs, nil
 }
 
 // submit hands created objects to the state.
@@ -111,8 +118,6 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case len(sub.Notify) > 0:
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the conditions of the TrainingJob, or GET /v1/events/stream")
-	case sub.MovedFrom != "":
-		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes yet: jobs do not move to or from there").On("moved_from").Try("leave it out")
 	case sub.Array != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes, where each job is an object of its own").On("array").Try("submit a search with a grid, or a file of several jobs")
 	case sub.Image == "" && s.Image == "":
@@ -145,8 +150,10 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		o.Annotations = map[string]string{}
 	}
 	o.Annotations[v1alpha1.AnnotationUser] = who.User
-	if sub.Key != "" {
-		o.Annotations[v1alpha1.AnnotationKey] = sub.Key
+	for name, text := range map[string]string{v1alpha1.AnnotationKey: sub.Key, v1alpha1.AnnotationMovedFrom: sub.MovedFrom} {
+		if text != "" {
+			o.Annotations[name] = text
+		}
 	}
 	if suspended, err := s.Mirror.suspended(ctx, o); err != nil || suspended {
 		return nil, cmp.Or(err, error(api.Errorf(api.Conflict, "%s/%s is suspended", o.Namespace, o.Spec.App).On("app").Try("resume the app first")))
@@ -170,6 +177,9 @@ func (s Jobs) namespace(ctx context.Context, tenant sched.TenantID) (name string
 	return object.Spec.Namespaces[0], true, nil
 }
 
+// keyLetters is how many letters of an object's name stand for its key.
+const keyLetters = 8
+
 // objectName derives the name of an object from the name of the job and, if it has one,
 // its key, so that a repeated request finds the same object.
 func objectName(sub *api.Submission, tenant sched.TenantID) string {
@@ -190,32 +200,32 @@ func objectName(sub *api.Submission, tenant sched.TenantID) string {
 	tail := strings.ToLower(rand.Text()[:6])
 	if sub.Key != "" {
 		hash := sha256.Sum256([]byte(string(tenant) + "\x00" + sub.Key))
-		tail = hex.EncodeToString(hash[:4])
+		tail = hex.EncodeToString(hash[:keyLetters/2])
 	}
 	return word + "-" + tail
 }
 
 // create creates the object, or finds the one that an earlier copy of the request
-// created.
-func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
+// created; made is false if it did not create it.
+func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) (made bool, err error) {
 	sent := o.Annotations[v1alpha1.AnnotationKey]
-	err := s.Mirror.Client.Create(ctx, o)
+	err = s.Mirror.Client.Create(ctx, o)
 	switch {
 	case err == nil:
-		return nil
+		return true, nil
 	case apierrors.IsAlreadyExists(err) && sent != "":
 		if err := s.Mirror.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return api.Errorf(api.Unavailable, "read training job %s/%s: %w", o.Namespace, o.Name, err)
+			return false, api.Errorf(api.Unavailable, "read training job %s/%s: %w", o.Namespace, o.Name, err)
 		}
 		if o.Annotations[v1alpha1.AnnotationKey] != sent {
-			return api.Errorf(api.Conflict, "training job %s/%s already exists", o.Namespace, o.Name).On("name").Try("choose another name")
+			return false, exists(o)
 		}
 		if _, known := s.Mirror.index.job(string(o.UID)); !known && api.HasEnded(o.Status.State) {
-			return api.Errorf(api.Conflict, "training job %s/%s was submitted with this key and is %s", o.Namespace, o.Name, o.Status.State).On("key").Try("choose another key")
+			return false, api.Errorf(api.Conflict, "training job %s/%s was submitted with this key and is %s", o.Namespace, o.Name, o.Status.State).On("key").Try("choose another key")
 		}
-		return nil
+		return false, nil
 	}
-	return refusedByCluster(err, o)
+	return false, refusedByCluster(err, o)
 }
 
 // refusedByCluster turns an error of the API server into one of Fairway's API.
@@ -231,24 +241,31 @@ func refusedByCluster(err error, o client.Object) error {
 	return api.Errorf(api.Unavailable, "write %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 }
 
-// undo deletes the objects of a request that failed. An object with a key is kept: it
-// may belong to an earlier request.
-func (s Jobs) undo(ctx context.Context, objects ...client.Object) {
+// undo deletes the objects that a request created before it failed, and returns why it did.
+// Objects with a key stay unless the request was refused: its sender repeats it, and the
+// mirror may have submitted them.
+func (s Jobs) undo(ctx context.Context, why error, objects ...client.Object) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for _, o := range slices.Backward(objects) {
-		uid := o.GetUID()
-		if uid == "" || o.GetAnnotations()[v1alpha1.AnnotationKey] != "" {
+		uid, key := o.GetUID(), o.GetAnnotations()[v1alpha1.AnnotationKey]
+		if uid == "" || key != "" && api.CodeOf(why) == api.Unavailable {
 			continue
 		}
-		if err := s.Mirror.Client.Delete(ctx, o, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			s.Mirror.Log.Warn("delete the object of a failed request", "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
+		err := s.Mirror.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) == nil {
+			continue
+		}
+		s.Mirror.Log.Warn("delete the object of a failed request", "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
+		if key != "" { // it may run after all
+			why = api.Errorf(api.Unavailable, "%w; and its object %s/%s could not be deleted: %w", why, o.GetNamespace(), o.GetName(), err)
 		}
 	}
+	return why
 }
 
-// Command implements api.Jobs. Resuming lifts spec.suspend, which would otherwise
-// pause the job again.
+// Command implements api.Jobs. Resuming lifts spec.suspend and takes off what a copy was
+// moved from, which would otherwise pause the job again.
 func (s Jobs) Command(ctx context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
 	if c == api.Resume {
 		if err := s.unsuspend(ctx, who, id); err != nil {
@@ -258,14 +275,9 @@ func (s Jobs) Command(ctx context.Context, who api.Identity, id sched.JobID, c a
 	return s.Jobs.Command(ctx, who, id, c)
 }
 
-// HandOver implements api.Jobs.
-func (s Jobs) HandOver(_ context.Context, _ api.Identity, id sched.JobID, _ api.Handover) (api.Job, error) {
-	return api.Job{}, api.Errorf(api.Conflict, "job %s stays: jobs do not move to or from Kubernetes yet", id)
-}
-
 func (s Jobs) unsuspend(ctx context.Context, who api.Identity, id sched.JobID) error {
 	job, err := s.Jobs.Job(who, id)
-	if err != nil || who.Role < api.User || job.PausedBy != suspendActor {
+	if err != nil || who.Role < api.User || job.PausedBy != suspendActor && job.MovedFrom == "" {
 		return err
 	}
 	parts := strings.SplitN(job.Origin, "/", 3)
@@ -274,7 +286,7 @@ func (s Jobs) unsuspend(ctx context.Context, who api.Identity, id sched.JobID) e
 	}
 	o := &v1alpha1.TrainingJob{}
 	o.Namespace, o.Name = parts[1], parts[2]
-	err = s.Mirror.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))
+	err = s.Mirror.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationMovedFrom+`":null}},"spec":{"suspend":false}}`)))
 	if client.IgnoreNotFound(err) != nil {
 		return api.Errorf(api.Unavailable, "resume training job %s/%s: %w", o.Namespace, o.Name, err)
 	}

@@ -103,6 +103,7 @@ type Mirror struct {
 	index   *index
 	sharing sharing
 	bound   bound // pods of external workloads
+	claims  claims
 
 	mu      sync.Mutex
 	written map[key]time.Time

@@ -104,12 +104,15 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	return spec, err
 }
 
+// containerName is the name of the container of a job that was submitted to Fairway's API.
+const containerName = "train"
+
 // containerOf returns the container of each pod.
 func containerOf(s *api.Submission, gpus int, image string) corev1.Container {
 	if s.Image != "" {
 		image = s.Image
 	}
-	c := corev1.Container{Name: "train", Image: image, WorkingDir: s.Dir}
+	c := corev1.Container{Name: containerName, Image: image, WorkingDir: s.Dir}
 	for _, arg := range s.Command {
 		c.Command = append(c.Command, literal(arg))
 	}
@@ -137,6 +140,9 @@ func literal(text string) string {
 	}
 	return text
 }
+
+// unescape undoes literal.
+func unescape(text string) string { return strings.ReplaceAll(text, "$$", "$") }
 
 // times multiplies, and saturates instead of overflowing.
 func times(a, b int64) int64 {

@@ -71,7 +71,9 @@ func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.S
 		err = api.Errorf(api.Conflict, "app %s/%s is suspended or has ended", app.Namespace, app.Name).On("id").Try("choose another name")
 	}
 	if err != nil {
-		s.Jobs.undo(ctx, app)
+		if spec.Key == "" { // with one, it may belong to an earlier request
+			err = s.Jobs.undo(ctx, err, app)
+		}
 		return api.Search{}, asError(err)
 	}
 	return s.Search(who, search.ID)

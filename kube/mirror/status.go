@@ -75,6 +75,9 @@ func failedCondition(job *api.Job) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "failed"}
 	if job.State == api.Cancelled {
 		c.Reason, c.Message = "Cancelled", "cancelled"
+		if job.MovedTo != "" {
+			c.Reason, c.Message = "Moved", cut("moved to "+job.MovedTo)
+		}
 		return c
 	}
 	if job.Why != "" {
@@ -108,7 +111,7 @@ func whyOf(job *api.Job) string {
 	case job.State == api.Stopping:
 		return "stopping: it was asked to save its work"
 	case job.State == api.Cancelled:
-		return "cancelled"
+		return failedCondition(job).Message
 	}
 	return ""
 }
@@ -174,26 +177,9 @@ func nodesOf(held []api.Held) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(held)-most))
 			break
 		}
-		parts = append(parts, h.Node+":"+ranges(h.GPUs))
+		parts = append(parts, h.Node+":"+api.Ranges(h.GPUs))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// ranges prints ascending numbers, such as 0-3,6.
-func ranges(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		k := i
-		for k+1 < len(list) && list[k+1] == list[k]+1 {
-			k++
-		}
-		part := strconv.Itoa(list[i])
-		if k > i {
-			part += "-" + strconv.Itoa(list[k])
-		}
-		parts, i = append(parts, part), k+1
-	}
-	return strings.Join(parts, ",")
 }
 
 // camel turns a code into the reason of a condition: over-quota becomes OverQuota.

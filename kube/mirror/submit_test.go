@@ -150,7 +150,7 @@ func TestSubmitAfterCrash(t *testing.T) {
 	sub := file("a", "k-1")
 	o, err := s.object(t.Context(), ann, &sub)
 	if err == nil {
-		err = s.create(t.Context(), o)
+		_, err = s.create(t.Context(), o)
 	}
 	if err != nil {
 		t.Fatal(err)

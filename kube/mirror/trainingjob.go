@@ -56,12 +56,8 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 			why := &refusal{reasonSuspended, "suspended: it will be submitted when suspend is false"}
 			return m.writeJob(ctx, k, &job, refused(&job, why, metav1.ConditionUnknown, m.Now()))
 		}
-		s, err := m.submission(ctx, &job)
-		if err == nil {
-			err = m.depend(ctx, job.Namespace, &s, nil)
-		}
-		if err == nil {
-			id, err = m.submitOne(ctx, &job, s)
+		if id, err = m.submitFound(ctx, &job); apierrors.IsNotFound(err) {
+			return m.gone(ctx, k, from)
 		}
 		if err != nil {
 			return m.refuse(ctx, k, &job, err)
@@ -245,6 +241,33 @@ func (m *Mirror) submit(ctx context.Context, who api.Identity, list []api.Submis
 		m.index.put(state.Mirrored{ID: jobs[i].ID, Tenant: jobs[i].Tenant, Origin: list[i].Origin, Key: list[i].Key, Ended: api.HasEnded(jobs[i].State)})
 	}
 	return jobs, err
+}
+
+// submitFound submits the job of an object that the state does not know. If the object has a
+// key, the request that made it may be about to submit it, or to be refused and delete it.
+func (m *Mirror) submitFound(ctx context.Context, job *v1alpha1.TrainingJob) (sched.JobID, error) {
+	if names := keyed([]*v1alpha1.TrainingJob{job}); len(names) > 0 {
+		release, err := m.claims.take(ctx, names...)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		var now v1alpha1.TrainingJob
+		if err := m.Client.Get(ctx, names[0], &now); err != nil {
+			return "", err
+		}
+		if now.UID != job.UID {
+			return "", errRequeue // the cache is behind
+		}
+	}
+	s, err := m.submission(ctx, job)
+	if err == nil {
+		err = m.depend(ctx, job.Namespace, &s, nil)
+	}
+	if err != nil {
+		return "", err
+	}
+	return m.submitOne(ctx, job, s)
 }
 
 // submitOne submits the job of an object as the user of the object.

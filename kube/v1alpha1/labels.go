@@ -34,6 +34,9 @@ const (
 	AnnotationUser = "fairway.dev/user"
 	// AnnotationKey is the idempotency key of the request to that API.
 	AnnotationKey = "fairway.dev/key"
+	// AnnotationMovedFrom, on a copy of a job of another cluster, names that job. The copy
+	// is paused until that job was handed over.
+	AnnotationMovedFrom = "fairway.dev/moved-from"
 	// AnnotationWhy, on an external workload that Fairway schedules, says what state it
 	// is in and why.
 	AnnotationWhy = "fairway.dev/why"
