@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -60,7 +61,7 @@ func (s Jobs) madeFrom(who api.Identity, id sched.JobID) (at client.ObjectKey, j
 	}
 	parts := strings.SplitN(job.Origin, "/", 3)
 	if len(parts) != 3 || parts[0] != kindTrainingJob {
-		return at, job, api.Errorf(api.Conflict, "job %s stays: it was made from %s, which no other cluster has", id, cmp.Or(job.Origin, "nothing that is known"))
+		return at, job, api.Errorf(api.Conflict, "job %s was made from %s, which no other cluster has", id, cmp.Or(job.Origin, "nothing that is known"))
 	}
 	return client.ObjectKey{Namespace: parts[1], Name: parts[2]}, job, nil
 }
@@ -85,7 +86,7 @@ func (s Jobs) Submission(ctx context.Context, who api.Identity, id sched.JobID) 
 		return api.Submission{}, api.Errorf(api.Unavailable, "read training job %s: %w", at, err)
 	}
 	if of, _ := s.Mirror.index.job(string(o.UID)); of != job.ID {
-		return api.Submission{}, api.Errorf(api.Conflict, "job %s stays: training job %s was deleted", id, at)
+		return api.Submission{}, api.Errorf(api.Conflict, "training job %[2]s of job %[1]s was deleted", id, at)
 	}
 	out, err := repeat(&o)
 	if err != nil {
@@ -109,6 +110,9 @@ func repeat(o *v1alpha1.TrainingJob) (api.Submission, error) {
 	if perPod(have) == 1 {
 		have.GPUsPerPod = nil
 	}
+	if have.GPUResource == string(request.UsualGPU) { // the API server fills it in
+		have.GPUResource = ""
+	}
 	pod := &have.Templates()[0].Spec
 	s.Selector = pod.NodeSelector[v1alpha1.LabelPool]
 	s.Env = map[string]string{}
@@ -127,7 +131,7 @@ func repeat(o *v1alpha1.TrainingJob) (api.Submission, error) {
 	have.Suspend, have.DependsOn = false, nil
 	have.Tenant, again.Tenant = "", ""
 	if at := difference("spec", asJSON(have), asJSON(&again)); at != "" {
-		return s, api.Errorf(api.Conflict, "training job %s/%s stays: its %s is more than a submission can say", o.Namespace, o.Name, at)
+		return s, api.Errorf(api.Conflict, "%s of training job %s/%s is more than a submission can say", at, o.Namespace, o.Name)
 	}
 	return s, nil
 }

@@ -32,7 +32,7 @@ func TestRepeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Namespace, o.Name = "red", objectName(&full, "red")
+	o.Namespace, o.Name, o.Spec.GPUResource = "red", objectName(&full, "red"), "nvidia.com/gpu"
 	o.Annotations = map[string]string{v1alpha1.AnnotationKey: "k"}
 	got, err := repeat(o)
 	full.Key = ""
@@ -54,7 +54,7 @@ func TestRepeat(t *testing.T) {
 			s.Template.Spec.Volumes = []corev1.Volume{{Name: "v"}}
 		},
 		"spec.template.spec.serviceAccountName": func(s *v1alpha1.TrainingJobSpec, _ *corev1.Container) { s.Template.Spec.ServiceAccountName = "x" },
-		"spec.template.spec.containers ": func(s *v1alpha1.TrainingJobSpec, c *corev1.Container) {
+		"spec.template.spec.containers of ": func(s *v1alpha1.TrainingJobSpec, c *corev1.Container) {
 			s.Template.Spec.Containers = append(s.Template.Spec.Containers, *c)
 		},
 		"spec.template.spec.containers[0].command":    func(_ *v1alpha1.TrainingJobSpec, c *corev1.Container) { c.Command, c.Args = nil, nil },
@@ -69,6 +69,7 @@ func TestRepeat(t *testing.T) {
 			s.Template.Annotations = map[string]string{"a": "b"}
 		},
 		"spec.template.spec.nodeSelector.zone": func(s *v1alpha1.TrainingJobSpec, _ *corev1.Container) { s.Template.Spec.NodeSelector["zone"] = "a" },
+		"spec.gpuResource":                     func(s *v1alpha1.TrainingJobSpec, _ *corev1.Container) { s.GPUResource = "amd.com/gpu" },
 		"spec.ttlSecondsAfterFinished":         func(s *v1alpha1.TrainingJobSpec, _ *corev1.Container) { s.TTLSecondsAfterFinished = new(int32) },
 	} {
 		other := o.DeepCopy()
