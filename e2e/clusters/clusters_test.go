@@ -30,12 +30,13 @@ const everyRequest = "FAIRWAY_CLUSTERS_FULL"
 func TestClusters(t *testing.T) {
 	w := begin(t, []string{"a", "b", "c"}, "d")
 	a, b, c, d := w.sites["a"], w.sites["b"], w.sites["c"], w.sites["d"]
-	w.job(a, "holder", 2*time.Hour, api.Running)
+	holder := w.job(a, "holder", 2*time.Hour, api.Running)
 
 	t.Run("choice", func(t *testing.T) { w.choose(t, a, b, c) })
 	t.Run("from Kubernetes to Kubernetes", func(t *testing.T) { w.moves(t, a, b) })
 	t.Run("from Kubernetes to a daemon", func(t *testing.T) { w.moves(t, a, d) })
 	t.Run("what stays", func(t *testing.T) { w.keeps(t, a, b) })
+	t.Run("a control plane that goes away", func(t *testing.T) { w.loses(t, a, b, c, holder) })
 	w.job(d, "holder", 2*time.Hour, api.Running)
 	t.Run("from a daemon to Kubernetes", func(t *testing.T) { w.moves(t, d, c) })
 }
@@ -197,4 +198,62 @@ func (w *world) keeps(t *testing.T, from, to *site) {
 	if err := admin.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// loses: while a control plane is away, jobs go to the others, and the copy of a job that may
+// run there stays paused; when it is back, the move is completed.
+func (w *world) loses(t *testing.T, away, b, c *site, holder api.Job) {
+	j := w.job(away, "left", time.Minute, api.Waiting)
+	w.at, w.before = "POST /v1/jobs", false
+	if said, killed := w.rebalance(away, b); !killed {
+		t.Fatalf("no copy was made: %s", said)
+	}
+	w.at = ""
+	away.op.Kill()
+	away.kube.KillAPIServer()
+	if said, _ := w.rebalance(away, b); !strings.Contains(said, "stays paused") {
+		t.Errorf("while %s is away: %s", away.name, said)
+	}
+	if copies := w.find("left", b); len(copies) != 1 || copies[0].State != api.Paused {
+		t.Errorf("the copy: %s; want it paused", tell(copies))
+	}
+	said, err := w.run("submit", "--cluster", "a,b,c", "--clean-env", "--image", "trainer:1", "--name", "other", "--", "train")
+	other := w.find("other", b, c)
+	if err != nil || len(other) != 1 {
+		t.Fatalf("with one away: %v: %s\n%s", err, tell(other), said)
+	}
+	w.end(other[0].at, other[0].ID)
+
+	ctx := t.Context()
+	if err := away.kube.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(w.tokenFile(away))
+	if err == nil {
+		err = w.lead(ctx, away, string(token))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = eventually(func() error {
+		if now, err := away.Job(ctx, holder.ID); err != nil || now.State != api.Running || now.Status.Starts != 1 {
+			return fmt.Errorf("the job that ran there is %s, started %d times, %w", now.State, now.Status.Starts, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, _ = w.rebalance(away, b)
+	err = eventually(func() error {
+		old, err := away.Job(ctx, j.ID)
+		if copies := w.find("left", b); err != nil || old.MovedTo == "" || len(copies) != 1 || copies[0].State != api.Running {
+			return fmt.Errorf("moved to %q, %s, %w", old.MovedTo, tell(copies), err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	w.end(b, w.find("left", b)[0].ID)
 }
