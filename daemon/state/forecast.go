@@ -39,6 +39,11 @@ type foresight struct {
 	starts map[sched.JobID]forecast.Range
 	rough  string    // why it was made without the policy; "": with it
 	slow   time.Time // until then the policy is taken to be too slow
+	// present serves the estimates of many jobs, one by one. It is as of presentAt, and to look
+	// at all jobs for it took so long.
+	present     futures
+	presentAt   time.Time
+	presentCost time.Duration
 	// played and coarse are what forecasts with and without the policy were worth, under one
 	// policy.
 	played, coarse record
@@ -80,18 +85,22 @@ func (b *Store) look(id sched.JobID) {
 	}
 	defer f.busy.Unlock()
 	b.mu.RLock()
-	seq, jobs, x := b.mem.Seq, b.mem.state.Jobs(), b.mem.jobs[id]
+	seq, jobs, x, spec := b.mem.Seq, b.mem.state.Jobs(), b.mem.jobs[id], b.mem.Policy
 	waits := jobs > 0 && (id == "" && jobs <= forecastJobs || x != nil && x.Job.Phase == sched.Pending && !x.Hold)
 	b.mu.RUnlock()
 	now := b.Now()
 	if !waits || f.fresh(id, seq, now) {
 		return
 	}
-	c, err := b.futures()
-	if err != nil {
-		return
+	if jobs <= forecastJobs || f.present.spec != spec || now.Sub(f.presentAt) >= restTimes*f.presentCost { // the lock busy is held
+		c, err := b.futures()
+		if err != nil {
+			return
+		}
+		f.present, f.presentAt, f.presentCost = c, now, b.Now().Sub(now)
 	}
-	c.slow = now.Before(f.slow) // the lock busy is held
+	c := f.present
+	c.slow = now.Before(f.slow)
 	c.Stop = func() bool { return b.Now().Sub(now) > forecastTime }
 	starts, rough, err := c.starts(c.now, id)
 	if err != nil {

@@ -64,7 +64,14 @@ func TestCharts(t *testing.T) {
 		t.Error("the chart has NaN in it")
 	}
 	out.Reset()
-	if err := (repro.Chart{}).Write(&out); err != nil || strings.Contains(out.String(), "NaN") {
-		t.Errorf("an empty chart: error %v\n%s", err, out.String())
+	for _, c := range []repro.Chart{
+		{},
+		{LogX: true},
+		{LogX: true, Lines: []repro.Line{{Name: "of one x", Points: [][2]float64{{300, 2}, {300, 3}}}}},
+	} {
+		out.Reset()
+		if err := c.Write(&out); err != nil || strings.Contains(out.String(), "NaN") {
+			t.Errorf("%+v: error %v\n%s", c, err, out.String())
+		}
 	}
 }

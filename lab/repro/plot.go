@@ -136,7 +136,13 @@ func (c Chart) bounds() (x0, x1, y1 float64) {
 	if c.MaxY > 0 {
 		y1 = c.MaxY
 	}
-	if !(x1 > x0) {
+	switch {
+	case x1 > x0:
+	case c.LogX && x0 == x1 && x0 > 0: // a logarithmic axis has no 0
+		x0, x1 = x0/2, x1*2
+	case c.LogX:
+		x0, x1 = 1, 2
+	default:
 		x0, x1 = 0, 1
 	}
 	if !(y1 > 0) {

@@ -18,8 +18,8 @@ func plot(folder string, all []*result) error {
 	speed := repro.Chart{Title: "Throughput by nodes", X: "nodes", Y: "jobs bound per second", LogX: true}
 	lines := map[string]int{}
 	for _, r := range all {
-		bound.Lines = append(bound.Lines, repro.Line{Name: fmt.Sprintf("%s %s, %d nodes", r.Scheduler, r.Mode, r.Nodes), Points: thin(r.curve)})
-		name := r.Scheduler + " " + r.Mode
+		bound.Lines = append(bound.Lines, repro.Line{Name: fmt.Sprintf("%s %s, %s, %d nodes", r.Scheduler, r.Mode, r.Kind, r.Nodes), Points: thin(r.curve)})
+		name := fmt.Sprintf("%s %s, %s", r.Scheduler, r.Mode, r.Kind)
 		i, known := lines[name]
 		if !known {
 			i = len(lines)
