@@ -16,9 +16,10 @@ type share struct {
 	*sched.Snapshot
 	gpus float64 // of one app, if all active apps had the same
 
-	mem  *memory
-	jobs map[sched.AppID][]*entry // of active apps; made when first needed
-	rhos map[sched.AppID]float64
+	mem   *memory
+	asked bool                     // for the jobs of an app
+	jobs  map[sched.AppID][]*entry // of active apps; made when those of a second one are asked for
+	rhos  map[sched.AppID]float64
 }
 
 // fair returns the fair share of an app now.
@@ -78,7 +79,21 @@ func (f *share) app(id sched.AppID) fairness.App {
 }
 
 // jobsOf returns the jobs of an active app, ended ones first.
-func (f *share) jobsOf(id sched.AppID) []*entry {
+func (f *share) jobsOf(id sched.AppID) (out []*entry) {
+	if !f.asked { // often for one job, which is not worth a map of all
+		f.asked = true
+		for _, x := range f.mem.Ended {
+			if x.Job.App == id {
+				out = append(out, x)
+			}
+		}
+		for _, j := range f.mem.state.Peek().Jobs {
+			if j.App == id {
+				out = append(out, f.mem.jobs[j.ID])
+			}
+		}
+		return out
+	}
 	if f.jobs == nil {
 		f.jobs = map[sched.AppID][]*entry{}
 		for _, x := range f.mem.Ended {

@@ -60,11 +60,11 @@ func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
 		f.weights = append(f.weights, r.ExpFloat64())
 	}
 	return func(run Run) (time.Duration, Basis) {
+		if l.nothing(run) { // what it shares with jobs that run would be found in vain
+			return 0, Nothing
+		}
 		s := l.shared(run.Key)
 		b := l.basis(run, s)
-		if b == Nothing {
-			return 0, b
-		}
 		u, ran := f.rank(r, run.Key), run.Ran.Seconds()
 		left := math.Exp(f.life(run, s, b == Reported).after(math.Log(ran), u)) - ran
 		if b == Reported {

@@ -235,13 +235,18 @@ func (l *Lengths) Expect(r Run) Expected {
 	return e
 }
 
+// nothing reports whether nothing is known of how long a job runs.
+func (l *Lengths) nothing(r Run) bool {
+	return r.Whole <= 0 && r.Estimate <= 0 && len(l.ended) == 0
+}
+
 func (l *Lengths) basis(r Run, s shared) Basis {
 	switch {
 	case r.Whole > 0:
 		return Reported
 	case r.Estimate > 0:
 		return Estimated
-	case len(l.ended) == 0:
+	case l.nothing(r):
 		return Nothing
 	case s.most&alike != 0:
 		return Similar
