@@ -70,7 +70,8 @@ def _llama(words: int) -> tuple[torch.nn.Module, fsdp.Split, fsdp.Cut]:
     from torchtitan.models.llama3.model.model import Transformer
 
     model = Transformer(TransformerModelArgs(dim=32, n_layers=2, n_heads=4, vocab_size=words, max_seq_len=16))
-    model.init_weights()
+    with torch.no_grad():
+        model.init_weights()
 
     def cut(model: torch.nn.Module, stage: int, stages: int) -> None:
         fsdp.keep(model.layers, stage, stages)
