@@ -16,7 +16,8 @@
 //	w * s^0.5 * h / (h + restart)
 //
 // as large as it can (package division). The last factor is 1 for a job that keeps its
-// GPUs. A change pays off over h: until the job ends or, if that is sooner, until the
+// GPUs, and for one of one size that waits: it has to load at some time, so that is a part of
+// its work. A change pays off over h: until the job ends or, if that is sooner, until the
 // next change, which is guessed from how often the job was changed before. What a
 // restart costs is what the job reports, or what suspending it takes, else the knob
 // restart. A running job that cannot be resized counts twice as much as a waiting one,
