@@ -25,6 +25,9 @@ func (m *memory) keepPlanned(s *api.Submission) error {
 	if s.Plans == nil {
 		return nil
 	}
+	if m.state.Cluster().GPUs() == 0 { // as for a moment after a start of the operator
+		return api.Errorf(api.Unavailable, "no node with GPUs is known, so nobody can say which of them fit").On("plans").Try("try again when there is one")
+	}
 	var sizes []int
 	for _, n := range sizesOf(&s.Spec, m.state.Cluster().GPUs()) {
 		if len(m.planned(&s.Task, &sched.Spec{GPUs: n}).Plans) > 0 {

@@ -251,6 +251,22 @@ func TestGeneratedPlans(t *testing.T) {
 	wantCode(t, "no plan for 3 GPUs", err, api.Invalid)
 }
 
+// TestPlansWithoutNodes: while no GPU is known, as for a moment after a start, a job with plans is
+// neither accepted nor refused for good.
+func TestPlansWithoutNodes(t *testing.T) {
+	d := open(t)
+	nodes := d.mem.state.Cluster().Nodes
+	if err := d.SetNodes(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Submit(t.Context(), ann, []api.Submission{planning(t, "fsdp4")})
+	wantCode(t, "no nodes", err, api.Unavailable)
+	if err := d.SetNodes(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	d.submit(ann, planning(t, "fsdp4"))
+}
+
 // TestPlansOfHeldJob: a job that waits for another knows its plans when it queues.
 func TestPlansOfHeldJob(t *testing.T) {
 	d := open(t)

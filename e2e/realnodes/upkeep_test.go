@@ -47,7 +47,7 @@ func (s *site) testUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sh(t, strings.TrimRight(s.documented(t, "operations.md", "helm upgrade"), "\n")+" --set config.policy=tiresias,networkPolicy.enabled=true,metrics.dashboard.enabled=true,resources.requests.cpu=100m")
+	s.sh(t, strings.TrimRight(s.documented(t, "../upgrading.md", "helm upgrade"), "\n")+" --set config.policy=tiresias,networkPolicy.enabled=true,metrics.dashboard.enabled=true,resources.requests.cpu=100m")
 	s.waitInstalled(t)
 	now, err := s.operators(t.Context())
 	if err != nil {

@@ -321,6 +321,10 @@ func refusalOf(err error) (why *refusal, final bool) {
 		return &refusal{camel(string(e.Code)), refusalText(e)}, true
 	case api.TooMany:
 		return &refusal{camel(string(e.Code)), refusalText(e)}, false
+	case api.Unavailable:
+		if e.Field != "" { // it is about the object, and not about the API server
+			return &refusal{camel(string(e.Code)), refusalText(e)}, false
+		}
 	}
 	return nil, false
 }
