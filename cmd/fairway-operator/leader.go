@@ -206,6 +206,16 @@ func (t *term) noSuspend(node string) string {
 	return t.nodes.NoSuspend(node)
 }
 
+// serve answers requests once the nodes are known: until then every job would seem too large
+// for the cluster.
+func (t *term) serve(ctx context.Context) error {
+	select {
+	case <-t.nodes.Told():
+	case <-ctx.Done():
+	}
+	return t.server.Serve(ctx, t.listener)
+}
+
 // serveNodes answers the agents of nodes.
 func (t *term) serveNodes(ctx context.Context) error {
 	whose := access.Nodes(access.NodesConfig{
@@ -313,7 +323,7 @@ func (t *term) parts() ([]daemon.Part, error) {
 		daemon.Part{Name: "follow the nodes", Run: t.nodes.Run},
 		daemon.Part{Name: "mirror objects", Run: t.mirror.Run},
 		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.state, t.mirror}) }},
-		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
+		daemon.Part{Name: "serve", Run: t.serve},
 		daemon.Part{Name: "mark the leader", Run: t.markLeader},
 		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
 			select {
