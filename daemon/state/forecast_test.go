@@ -175,6 +175,49 @@ func TestRoughStart(t *testing.T) {
 	}
 }
 
+// TestSharedPresent: in a long queue the jobs are looked at once for many estimates; a job that
+// came since then has none until that is long enough ago.
+func TestSharedPresent(t *testing.T) {
+	c := &clock{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
+	looks := 0
+	d := reopen(t, newTape(), c, func(cfg *Config) {
+		cfg.Policies["counted"] = policy.Of(policy.About{Name: "counted"}, struct{}{}, func(struct{}) (sched.Policy, error) {
+			looks++
+			c.add(10 * time.Millisecond)
+			return policy.Builtin().New("fifo")
+		})
+		cfg.Standard = "counted"
+	})
+	var ids []sched.JobID
+	for range forecastJobs + 1 {
+		ids = append(ids, d.submit(admin, estimated("x", 4, time.Hour)))
+	}
+	d.asNamed()
+	starts := func(id sched.JobID) bool {
+		j, err := d.Job(admin, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.Reason != nil && !j.Reason.Until.IsZero()
+	}
+	if !starts(ids[100]) {
+		t.Fatal("a job of the queue has no estimate")
+	}
+	before := looks
+	if !starts(ids[101]) || looks != before {
+		t.Errorf("the next one: %d more looks at all jobs; want an estimate without one", looks-before)
+	}
+	late := d.submit(admin, estimated("late", 4, time.Hour))
+	d.asNamed()
+	if starts(late) {
+		t.Error("a job has an estimate of before it came")
+	}
+	c.add(time.Second)
+	if !starts(late) {
+		t.Error("a second later it has none")
+	}
+}
+
 // sluggish is a policy that takes its time.
 type sluggish struct {
 	sched.Policy

@@ -68,4 +68,8 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%v; want it refused: %s", err, want)
 		}
 	}
+	unknown := api.Errorf(api.Unavailable, "no node with GPUs is known").On("plans")
+	if why, final := refusalOf(unknown); why == nil || final {
+		t.Errorf("without nodes: %v, final %t; want a reason, and another try", why, final)
+	}
 }

@@ -119,19 +119,11 @@ The seed of the search alone moves the average by 0.01, and the default one is t
 is 0.838: smaller differences say nothing. None of the others is better on average by more than a thousandth. A lower
 rank favours long jobs more, which shortens the makespan and lengthens the average: one target costs the other.
 
-What is left of the makespan is a few long jobs of similar length that remain after the last submission: three or four
-of ImageNet, for more than half of the time, or seven of YOLOv3. Nearly all GPUs are busy; the shortest of these jobs
-has most of them and the longest two to four. One of ImageNet is then alone on all of them with most of its training
-to do, when its batch is still too small to make use of more than half. For the average that is right: in a model of
-what remains of ImageNet, with the speeds that the jobs report, no division was found with an average shorter by more
-than 0.3 %. About 1 % of the makespan costs nothing there; more does. Three rules were tried for it and dropped:
-
-- The makespan counts as much as one job more, where jobs are ranked, once no job has come for five times the usual
-  interval. Over the seeds 2 to 5, the mean makespan falls from 1.060 to 1.050 and the average rises from 0.840
-  to 0.843; with two jobs more, 1.044 and 0.846. On seven generated workloads one job more shortens the average by
-  0.5 % and leaves the makespan as it is.
-- It counts as much as two jobs at all times: 1.022 and 0.856 (seed 1).
-- A change of GPUs is expected to last longer while no job comes: 1.062 to 1.067 and 0.839 (seed 1).
+What is left of the makespan is a few long jobs of similar length that remain after the last submission: of
+ImageNet for more than half of the time, or of YOLOv3. Nearly all GPUs are busy; the shortest of these jobs has most of
+them and the longest the fewest. The last one is then alone with most of its training to do, when its batch is still too small
+to make use of all GPUs. For the average that is right. Rules that give the longest more, once no job has come for a while or at
+all times, shortened the makespan by a few percent at most and lengthened the average by nearly as much; they were dropped.
 
 The rule for jobs of unknown length would lengthen the average by 3 to 4 % if it held for all jobs; where finished
 jobs kept to what they had announced, it does not.

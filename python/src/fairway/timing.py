@@ -52,8 +52,8 @@ class StepTimer:
 
     def restart(self, warmup: int = 0, forget: bool = False) -> None:
         """Leaves out the time since the last step; with forget, also all that is known: the
-        batch has changed. The next step counts from now: where every step is followed by a
-        save, none would be measured else."""
+        batch has changed. The next step counts from now: otherwise none would be measured
+        where every step is followed by a save."""
         self._last = self._clock.mark()
         self._skip = max(self._skip, warmup)
         if forget:
